@@ -1,0 +1,33 @@
+"""regard: learn to turn one sequence into another, and look inside while it works.
+
+    import regard
+    model = regard.train("pairs.tsv")
+    model = regard.load("runs/demo")
+    model.predict("the cat sleeps .").text
+
+Names are looked up when they are first used, so that `import regard` costs nothing and needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.recipe.schema import Recipe
+    from regard.run.api import load, train
+    from regard.run.model import Model
+
+__version__ = "0.1.0"
+__all__ = ["Model", "Recipe", "__version__", "load", "train"]
+
+_HOMES = {
+    "Model": "regard.run.model",
+    "Recipe": "regard.recipe.schema",
+    "load": "regard.run.api",
+    "train": "regard.run.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,74 @@
+"""The command line: one thin file per verb, registered here.
+
+Data goes to standard output, everything else to standard error. Nothing here imports torch before a verb needs it.
+"""
+
+import os
+import signal
+import sys
+import traceback
+
+import typer
+
+from regard import __version__
+from regard.cli import data, demo, evaluate, inspect, new, predict, score, train
+from regard.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    help="Learn to turn one sequence into another, and look inside while it works.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Options that stand before the verb."""
+
+
+app.command("demo")(demo.demo)
+app.command("new")(new.new)
+app.command("train")(train.train)
+app.command("predict")(predict.predict)
+app.command("score")(score.score)
+app.command("evaluate")(evaluate.evaluate)
+app.command("inspect")(inspect.inspect)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run, and leave with the exit code that says what happened."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        app(standalone_mode=True)
+    except RegardError as error:
+        typer.echo(f"regard: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if (code := getattr(error, "exit_code", None)) is not None:
+            typer.echo(f"regard: {error}", err=True)
+            sys.exit(code)
+        traceback.print_exc()
+        typer.echo("regard: this is a bug in regard; please report it with the lines above", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    main()

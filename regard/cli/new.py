@@ -1,0 +1,24 @@
+"""`regard new`: a commented recipe to start from."""
+
+from pathlib import Path
+
+import typer
+
+from regard.errors import UsageError
+
+
+def new(
+    task: str = typer.Argument(..., help="translation or inflection."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write to a file instead of standard output."),
+) -> None:
+    """Write a commented recipe."""
+    from regard.recipe import new_recipe
+
+    text = new_recipe(task)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    if output.exists():
+        raise UsageError(f"{output}: there is a file already; choose another name or delete it first")
+    output.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {output}; name your data in it, then: regard train {output}", err=True)

@@ -1,0 +1,83 @@
+"""`regard predict`: a line in, a line out."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.run.prediction import Prediction
+
+
+def predict(
+    run: str = typer.Argument(..., help="A run folder."),
+    file: str = typer.Argument("-", help="A text file, plain or .gz; - is standard input."),
+    beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
+    nbest: int = typer.Option(1, "--nbest", min=1, max=1024, help="Write so many outputs: line, score, text."),
+    align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
+    jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
+) -> None:
+    """Predict an output for each line of a file.
+
+    One line in is one line out, in order; a blank line stays blank. A line that cannot be read gives a blank line and
+    is counted.
+    """
+    from regard.data import Ledger, read_lines
+    from regard.run.model import Model
+
+    model = Model.load(run)
+    ledger = Ledger()
+    lines = read_lines(file, bad_lines="blank", ledger=ledger)
+    cut_sources = cut_outputs = 0
+    for number, prediction in enumerate(model.predict_many(lines, beam=beam, best=nbest, capture=align), start=1):
+        cut_sources += bool(prediction.cut_source)
+        cut_outputs += prediction.cut_output
+        for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
+            sys.stdout.write(line + "\n")
+        if sys.stdin.isatty():
+            sys.stdout.flush()
+    sys.stdout.flush()
+    for warning in (*ledger.summary().splitlines(), *_cuts(cut_sources, cut_outputs, model.recipe.data.max_length)):
+        typer.echo(f"regard: {warning}", err=True)
+
+
+def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, jsonl: bool) -> Iterator[str]:
+    links = _links(prediction) if align else None
+    if jsonl:
+        record: dict[str, object] = {
+            "line": number,
+            "source": prediction.source,
+            "text": prediction.text,
+            "score": prediction.score,
+            "log_probability": prediction.log_probability,
+            "complete": not prediction.cut_output,
+        }
+        if nbest > 1:
+            record["nbest"] = [
+                {"text": one.text, "score": one.score, "log_probability": one.log_probability, "complete": one.complete}
+                for one in prediction.outputs
+            ]
+        if links is not None:
+            record["alignment"] = links
+        yield json.dumps(record, ensure_ascii=False)
+    elif nbest > 1:
+        for one in prediction.outputs:
+            yield f"{number}\t{one.score:.6f}\t{one.text}"
+    else:
+        yield prediction.text if links is None else f"{prediction.text}\t{links}"
+
+
+def _links(prediction: "Prediction") -> str:
+    from regard.insight import links
+    from regard.metrics import format_pharaoh
+
+    return "" if prediction.alignment is None else format_pharaoh(links(prediction.alignment.weights))
+
+
+def _cuts(sources: int, outputs: int, limit: int) -> Iterator[str]:
+    if sources:
+        yield f"{sources:,} lines were longer than {limit} tokens (data.max_length) and only their beginning was read"
+    if outputs:
+        yield f"{outputs:,} outputs reached the limit of length (search.max_length, search.max_ratio) before their end"

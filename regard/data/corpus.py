@@ -1,0 +1,54 @@
+"""A store as training data: batches of tensors in an order that is a pure function of (seed, epoch, position)."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.batch import Batch, make_batch
+from regard.data.batches import BatchOrder, Cursor, Indices, deal
+from regard.data.store import Store
+
+Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
+"""Another segmentation of the same text: (stream, ids, key) → ids, a pure function of its arguments."""
+
+
+class StoreCorpus:
+    """Pairs of a store, batched by tokens."""
+
+    def __init__(self, store: Store, *, tokens: int, seed: int, redraw: Redraw | None = None) -> None:
+        self.store = store
+        self.seed = seed
+        self.redraw = redraw
+        self._lengths = np.stack([store.lengths("source"), store.lengths("target")], axis=1)
+        self._order = BatchOrder(self._lengths, tokens=tokens, seed=seed)
+
+    def batches_in_epoch(self) -> int:
+        """About how many batches an epoch has; epochs differ by a few."""
+        return len(self._order.plan(0))
+
+    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        """Global batches from a cursor on, for ever, each as micro-batches, with the cursor after it."""
+        epoch = cursor.epoch
+        for after, rows in self._order.batches_from(cursor):
+            dealt = deal(rows, parts, lengths=self._lengths[rows]) if parts > 1 else [rows]
+            yield after, [self.batch(part, epoch) for part in dealt if len(part)]
+            epoch = after.epoch
+
+    def once(self) -> Iterator[Batch]:
+        """Every pair once, in a fixed order, as it is."""
+        for rows in self._order.plan(0):
+            yield self.batch(rows, None)
+
+    def batch(self, rows: Indices, epoch: int | None) -> Batch:
+        """Some pairs as tensors; with an epoch, in that epoch's segmentation."""
+        return make_batch(
+            [self._ids("source", int(row), epoch) for row in rows],
+            [self._ids("target", int(row), epoch) for row in rows],
+        )
+
+    def _ids(self, stream: str, row: int, epoch: int | None) -> Sequence[int] | npt.NDArray[np.int32]:
+        ids = self.store.ids(stream, row)
+        if epoch is None or self.redraw is None:
+            return ids
+        return self.redraw(stream, ids.tolist(), (self.seed, epoch, row, int(stream == "target")))

@@ -1,0 +1,28 @@
+"""The pocket world: a small grammar that speaks English, German and French and knows its own gold answers.
+
+One derivation gives a sentence in three languages, word alignments, tags, trees, lemmas and its exact probability.
+"""
+
+from regard.data.pocket.concepts import CONCEPTS, Concepts
+from regard.data.pocket.grammar import Grammar
+from regard.data.pocket.make import TASKS, Made, make
+from regard.data.pocket.rendering import Rendering
+from regard.data.pocket.splits import PocketExample, Splits, choose_held_out, examples
+from regard.data.pocket.world import LANGUAGES, Derivation, World
+
+__all__ = [
+    "CONCEPTS",
+    "LANGUAGES",
+    "TASKS",
+    "Concepts",
+    "Derivation",
+    "Grammar",
+    "Made",
+    "PocketExample",
+    "Rendering",
+    "Splits",
+    "World",
+    "choose_held_out",
+    "examples",
+    "make",
+]

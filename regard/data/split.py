@@ -1,0 +1,57 @@
+"""Training, validation and test examples out of one file, without a leak between them."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.batches import Indices, random_order
+from regard.errors import DataError
+
+SPLIT = 2
+"""The purpose of this random order, besides those of examples and batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Indices of examples, rising; together each example once."""
+
+    train: Indices
+    valid: Indices
+    test: Indices
+
+
+def split_off(groups: Sequence[Hashable], *, share: float, seed: int, minimum: int, maximum: int) -> Split:
+    """Split off `share` of the examples for each of validation and test.
+
+    `groups` has a key for each example, usually its source text: examples with one key stay together, so that nothing
+    that is tested was seen in training. Each part gets at least `minimum` and at most `maximum` examples, but never
+    more than a fifth of all. Groups are visited in random order and go where they fit.
+    """
+    n = len(groups)
+    numbers: dict[Hashable, int] = {}
+    group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in groups), dtype=np.int64, count=n)
+    if len(numbers) < 5:
+        raise DataError(
+            f"{n} examples with {len(numbers)} different sources are too few to split off validation and test data; "
+            "at least 5 different sources are needed. Give `data.valid` and `data.test`, or more data"
+        )
+    wanted = min(max(round(share * n), minimum), maximum, n // 5)
+    sizes = np.bincount(group)
+    part = np.zeros(len(numbers), dtype=np.int8)
+    filled = [0, 0, 0]
+    for number in random_order(len(numbers), seed=seed, epoch=0, purpose=SPLIT):
+        for place in (2, 1) if filled[2] <= filled[1] else (1, 2):
+            if filled[place] + sizes[number] <= wanted:
+                part[number] = place
+                filled[place] += int(sizes[number])
+                break
+        if filled[1] == filled[2] == wanted:
+            break
+    if not filled[1] or not filled[2]:
+        raise DataError(
+            f"the {n} examples have only {len(numbers)} different sources, so often repeated that {wanted} cannot be "
+            "split off without a leak. Give `data.valid` and `data.test`"
+        )
+    train, valid, test = (np.flatnonzero(part[group] == place) for place in range(3))
+    return Split(train=train, valid=valid, test=test)

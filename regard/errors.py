@@ -1,0 +1,52 @@
+"""What a user can cause, one class per exit code of the command line.
+
+Every message says what is wrong, where, what is allowed and how to mend it.
+"""
+
+
+class RegardError(Exception):
+    """Something a user can cause and mend; the command line prints it without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(RegardError):
+    """A call that makes no sense: an unknown option, a missing argument, a folder that is in the way."""
+
+    exit_code = 2
+
+
+class RecipeError(RegardError):
+    """A recipe that cannot be read or that asks for something that cannot work."""
+
+    exit_code = 3
+
+
+class DataError(RegardError):
+    """Files or lines that cannot be read as examples; carries file and line in its text."""
+
+    exit_code = 4
+
+
+class ModelError(RegardError):
+    """A run folder that is missing, damaged or refused."""
+
+    exit_code = 5
+
+
+class DivergedError(RegardError):
+    """Training produced numbers that are not finite, or otherwise cannot go on."""
+
+    exit_code = 6
+
+
+class ResourceError(RegardError):
+    """No space on the disk, or no memory."""
+
+    exit_code = 7
+
+
+class BusyError(RegardError):
+    """Another process holds what is needed."""
+
+    exit_code = 8

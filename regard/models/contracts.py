@@ -1,0 +1,104 @@
+"""The interfaces between encoders, decoders, whole systems and search.
+
+Encode, attend, predict: every system is a choice of parts behind these few types. What training sees of a model is
+`System.loss`; what search sees of it is a `Scorer`.
+
+Shapes: B rows, S sentences, K beams, M target items, N source items, V vocabulary, D width.
+Rows under search form a grid (S, K): memory is kept once per sentence, everything else once per row.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from torch import Tensor, nn
+
+from regard.data.batch import Batch, Source, Sources
+from regard.models.memory import Memory
+
+
+class State(Protocol):
+    """Where the rows of a grid stand. States are values: `select` and `join` give new ones."""
+
+    def select(self, sentences: Tensor | None, beams: Tensor) -> Self:
+        """The grid whose row (s, k) continues row (sentences[s], beams[s, k]) of this one.
+
+        `sentences` (S',) may be left out when all stay in place; `beams` is (S', K').
+        """
+        ...
+
+    def join(self, other: Self) -> Self:
+        """The sentences of both grids, which must have the same number of beams."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a scorer says after reading one more token in each row."""
+
+    log_probabilities: Tensor  # (S, K, V)
+    state: State
+    attention: Tensor | None = None  # (S, K, N) where the model has one natural alignment
+
+
+class Scorer(Protocol):
+    """All that search sees of a model. Search never renormalises what it says."""
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    def start(self, sources: Sources) -> State:
+        """One row for each sentence, before the first token."""
+        ...
+
+    def step(self, tokens: Tensor, state: State) -> Step:
+        """Read one token in each row (S, K) and say what may come next."""
+        ...
+
+
+class Encoder(nn.Module, ABC):
+    """Reads a source."""
+
+    memory_width: int
+    summary_width: int
+
+    @abstractmethod
+    def encode(self, source: Source) -> Memory: ...
+
+
+class Decoder(nn.Module, ABC):
+    """Writes a target, given a memory."""
+
+    @abstractmethod
+    def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
+        """All steps at once, teacher-forced: (B, M) → (B, M, D)."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) → (..., V), apart from `hidden` so that loss and search can work in chunks."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> State:
+        """A grid of one row per sentence."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """One more token in each row: (S, K) → hidden (S, K, D)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A sum over target tokens, with the count it is to be divided by."""
+
+    sum: Tensor
+    count: int
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class System(nn.Module, ABC):
+    """The object with weights. A shape of model is a loss and a scorer."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
+        """All that the training loop sees. `parts["likelihood"]` is the negative log-likelihood in nats."""

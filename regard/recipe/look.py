@@ -1,0 +1,277 @@
+"""A recipe for data without a recipe: look at the pairs, choose by the rules, and say why.
+
+The order of decisions: format and task; what a token is on each side; one vocabulary or two; the model and its training
+by the number of target tokens; lengths; metrics. The numbers are in `rules`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.formats import INFLECTION, DetectedFormat, detect_format
+from regard.data.ledger import Ledger
+from regard.data.readers import read_examples
+from regard.errors import DataError
+from regard.recipe import rules
+from regard.recipe.measure import Figures, SideFigures, measure, overlap
+from regard.recipe.read import STANDARD_INPUT, recipe_from
+from regard.recipe.schema import Recipe
+
+_ENDINGS = (".gz", ".tsv", ".txt", ".jsonl", ".json", ".ndjson")
+_SIBLINGS = {"valid": ("valid", "dev", "val"), "test": ("test",)}
+_PLURALS = {"character": "characters", "word": "words", "bpe": "subwords", "inflection": "characters and features"}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A recipe, and for each choice in it a line with the figures that it rests on."""
+
+    recipe: Recipe
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What tokens are on each side, whether both sides have one vocabulary, and how many subwords there are."""
+
+    source: str
+    target: str
+    shared: bool
+    size: int
+
+
+def look(path: Path, *more: Path) -> Looked:
+    """Choose a recipe for one file of pairs or two parallel files. The data is read once."""
+    paths = tuple(each if str(each) == STANDARD_INPUT else Path.cwd() / each for each in (path, *more))
+    found = detect_format(paths)
+    ledger = Ledger(keep=1)
+    examples = read_examples(
+        paths, format=found.format, source=found.source, target=found.target, bad_lines="skip", ledger=ledger
+    )
+    figures = measure(examples)
+    if not figures.pairs:
+        raise DataError(f"{path}: none of {figures.empty:,} pairs has text on both sides; there is nothing to learn")
+    return choose(figures, found, paths)
+
+
+def choose(figures: Figures, found: DetectedFormat, paths: Sequence[Path]) -> Looked:
+    """The recipe for data with these figures."""
+    reasons = [f"format {found.format}: {found.reason}"]
+    inflection = found.format in INFLECTION
+    units = _choose_units(figures, inflection, reasons)
+    tokens = _tokens(figures.target, units.target)
+    rule = rules.size_rule(tokens)
+    short = (
+        units.target == "character" or figures.target.median_words <= rules.SHORT_WORDS or units.source == "character"
+    )
+    recipe: dict[str, object] = {
+        "task": "inflection" if inflection else "translation",
+        "run": f"runs/{_stem(paths[0])}",
+        "data": _data(figures, found, paths, reasons),
+        "text": _text(units),
+        "model": _model(rule, units, tokens, reasons),
+        "training": _training(rule, tokens, short, reasons),
+    }
+    _limit_lengths(recipe, figures, units, reasons)
+    recipe["evaluation"] = _evaluation(short, reasons)
+    return Looked(recipe_from(recipe, name="the recipe chosen by looking"), tuple(reasons))
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    while name.lower().endswith(_ENDINGS) and len(name) > len(Path(name).suffix):
+        name = name.removesuffix(Path(name).suffix)
+    return name
+
+
+def _choose_units(figures: Figures, inflection: bool, reasons: list[str]) -> Units:
+    if inflection:
+        reasons.append("characters, because this is inflection; each feature of the source is a token of its own")
+        return Units("inflection", "character", shared=False, size=8000)
+    source, why_source = _choose_unit(figures.source, "source")
+    target, why_target = _choose_unit(figures.target, "target")
+    # Words on one side of a text that needs subwords on the other would give up the common vocabulary for nothing.
+    if {source, target} == {"word", "bpe"}:
+        reasons.append(why_source if source == "bpe" else why_target)
+        source = target = "bpe"
+    elif source == target == "bpe" or why_source == why_target:
+        reasons.append(why_source)
+    else:
+        reasons += [why_source, why_target]
+    shared = source == target and _choose_shared(figures, source, reasons)
+    sides = [side for side, unit in ((figures.source, source), (figures.target, target)) if unit == "bpe"]
+    return Units(source, target, shared, _choose_size(sides, shared, reasons) if sides else 8000)
+
+
+def _choose_unit(side: SideFigures, name: str) -> tuple[str, str]:
+    """What a token of one side is, and why."""
+    chance = f"{side.unseen:.1%}" if side.unseen >= 0.001 else f"{side.unseen:.2%}"
+    if side.types <= rules.WORD_TYPES and side.unseen <= rules.WORD_UNSEEN and side.median_words > 1:
+        return "word", (
+            f"words as {name}, because there are only {side.types:,} different ones and {chance} of words in new text "
+            "will be unknown"
+        )
+    if side.median_characters < rules.SHORT_CHARACTERS and side.median_words <= rules.SHORT_WORDS:
+        plural = "s" if side.median_words != 1 else ""
+        return "character", (
+            f"characters as {name}, because the median {name} has {side.median_characters} characters and "
+            f"{side.median_words} word{plural}"
+        )
+    return "bpe", (
+        f"subwords, because the {name} has {side.types:,} different words and {chance} of words in new text are new"
+    )
+
+
+def _choose_shared(figures: Figures, unit: str, reasons: list[str]) -> bool:
+    if unit == "word":
+        share, least, what = overlap(figures.source.vocabulary, figures.target.vocabulary), rules.SAME_WORDS, "words"
+    else:
+        share, least, what = (
+            overlap(figures.source.alphabet, figures.target.alphabet),
+            rules.SAME_ALPHABET,
+            "characters",
+        )
+    shared = share >= least
+    choice = "one vocabulary for both sides" if shared else "a vocabulary for each side"
+    reasons.append(f"{choice}, because {share:.0%} of the target's {what} occur in the source")
+    return shared
+
+
+def _choose_size(sides: Sequence[SideFigures], shared: bool, reasons: list[str]) -> int:
+    """A number of subwords that the text can support and that has room for each of its characters and bytes."""
+    words = sum(_words(side) for side in sides) * (1 if shared or len(sides) == 1 else 0.5)
+    alphabet = set().union(*(side.alphabet for side in sides))
+    size = max(rules.subword_rule(words).size, -(-(2 * len(alphabet) + rules.BYTES) // 100) * 100)
+    reasons.append(
+        f"{size:,} subwords, because there are {words:,.0f} words and {len(alphabet):,} different characters"
+    )
+    return size
+
+
+def _words(side: SideFigures) -> float:
+    return max(side.words, side.characters / (2 * rules.CHARACTERS_OF_A_WORD))
+
+
+def _tokens(side: SideFigures, unit: str) -> float:
+    match unit:
+        case "character":
+            return side.characters
+        case "word":
+            return side.words
+        case _:
+            return _words(side) * rules.WORDS_TO_SUBWORDS
+
+
+def _data(figures: Figures, found: DetectedFormat, paths: Sequence[Path], reasons: list[str]) -> dict[str, object]:
+    data: dict[str, object] = {"train": _joined(paths), "format": found.format}
+    data |= {"source": found.source, "target": found.target}
+    for part, names in _SIBLINGS.items():
+        beside = _beside(paths, names)
+        if beside:
+            data[part] = _joined(beside)
+            reasons.append(
+                f"{', '.join(path.name for path in beside)} as {part} data, because it lies beside the training data"
+            )
+        else:
+            reasons.append(f"{part} data split off the {figures.pairs:,} pairs, because none lies beside them")
+    if figures.empty and figures.empty <= rules.FEW_EMPTY * figures.pairs:
+        data["empty_lines"] = "skip"
+        reasons.append(
+            f"pairs with an empty side left out and listed, because there are only {figures.empty:,} of them "
+            f"(the first at {figures.first_empty})"
+        )
+    return data
+
+
+def _joined(paths: Sequence[Path]) -> str | list[str]:
+    return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
+
+
+def _beside(paths: Sequence[Path], names: Sequence[str]) -> tuple[Path, ...]:
+    """Files named as the training files are, with another word for `train`; none if one of them is missing."""
+    for name in names:
+        found = []
+        for path in paths:
+            other = path.name.replace("train", name, 1)
+            variants = [path.with_name(each) for each in (other, other.removesuffix(".gz"), f"{other}.gz")]
+            found += [each for each in variants if each != path and each.is_file()][:1]
+        if len(found) == len(paths) and all("train" in path.name for path in paths):
+            return tuple(found)
+    return ()
+
+
+def _text(units: Units) -> dict[str, object]:
+    text: dict[str, object] = {"unit": units.target, "size": units.size, "shared": units.shared}
+    if units.source != units.target:
+        text["source"] = {"unit": units.source, "size": units.size}
+    return text
+
+
+def _model(rule: rules.SizeRule, units: Units, tokens: float, reasons: list[str]) -> dict[str, object]:
+    plain = units.target == "word" and units.source == "word"
+    layers = min(rule.layers, rules.WORD_LAYERS) if plain else rule.layers
+    dropout = min(rule.dropout, rules.WORD_DROPOUT) if plain else rule.dropout
+    also = " and words are few and frequent" if plain else ""
+    reasons.append(
+        f"a Transformer of width {rule.width} with {layers} layers and dropout {dropout}, because there are about "
+        f"{tokens:,.0f} target {_PLURALS[units.target]}{also}"
+    )
+    side = {"kind": "transformer", "heads": rule.heads}
+    return {
+        "width": rule.width,
+        "layers": layers,
+        "dropout": dropout,
+        "tie": "all" if units.shared else "target",
+        "encoder": side,
+        "decoder": side,
+    }
+
+
+def _training(rule: rules.SizeRule, tokens: float, short: bool, reasons: list[str]) -> dict[str, object]:
+    every = max(rule.steps // rules.VALIDATIONS, 1)
+    times = rule.steps * rule.batch_tokens / tokens
+    reasons.append(
+        f"at most {rule.steps:,} steps of {rule.batch_tokens:,} tokens, about {times:,.0f} times the data, ending "
+        f"after {rules.PATIENCE} validations without a gain"
+    )
+    return {
+        "steps": rule.steps,
+        "batch_tokens": rule.batch_tokens,
+        "learning_rate": rules.LEARNING_RATE,
+        "warmup": rule.warmup,
+        "validate_every": every,
+        "patience": rules.PATIENCE,
+        "select": "exact" if short else "loss",
+        "average": 1 if short else rules.AVERAGE,
+    }
+
+
+def _limit_lengths(recipe: dict[str, object], figures: Figures, units: Units, reasons: list[str]) -> None:
+    """Leave room for all but one pair in a thousand, within reason."""
+    longest = max(_tokens_of_longest(figures.source, units.source), _tokens_of_longest(figures.target, units.target))
+    limit = rules.SHORTEST_LIMIT
+    while limit < min(longest, rules.LONGEST_LIMIT):
+        limit *= 2
+    data = recipe["data"]
+    assert isinstance(data, dict)
+    data["max_length"] = limit
+    recipe["search"] = {"max_length": limit, "max_ratio": max(3.0, 2.0 * figures.ratio)}
+    reasons.append(f"at most {limit} tokens a side, because all but one pair in a thousand have at most {longest:.0f}")
+
+
+def _tokens_of_longest(side: SideFigures, unit: str) -> float:
+    match unit:
+        case "word":
+            return side.most_words
+        case "bpe":
+            return max(side.most_words * 2, side.most_characters / rules.CHARACTERS_OF_A_WORD)
+        case _:
+            return side.most_characters
+
+
+def _evaluation(short: bool, reasons: list[str]) -> dict[str, object]:
+    if short:
+        reasons.append("judged by exact matches, edit distance and token accuracy, because outputs are short")
+        return {"metrics": ["exact", "edit_distance", "accuracy"]}
+    reasons.append("judged by BLEU, chrF and TER, because outputs are sentences")
+    return {"metrics": ["BLEU", "chrF", "TER"]}

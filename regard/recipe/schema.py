@@ -1,0 +1,226 @@
+"""The schema of a run: every setting, declared and explained once.
+
+A recipe is data: frozen, without code, without paths to import. Unknown keys are errors. Common settings of a section
+(`model.layers`, `text.size`) hold for both sides; a side that differs says so in its own block (`model.encoder.layers`).
+Sizes that come from data (a vocabulary, the number of rows) are never fields here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance"]
+
+
+class Section(BaseModel):
+    """A part of a recipe: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class DataSection(Section):
+    """Where the examples come from and what happens to lines that cannot be used."""
+
+    train: str | tuple[str, ...] = Field(description="A file of pairs, or two parallel files. Relative to the recipe.")
+    valid: str | tuple[str, ...] | None = Field(None, description="Validation data; split off `train` if left out.")
+    test: str | tuple[str, ...] | None = Field(None, description="Test data; split off `train` if left out.")
+    further: dict[str, str | tuple[str, ...]] = Field(
+        default_factory=dict, description="Further test sets, by name; each is judged like `test`."
+    )
+    format: Literal["auto", "tsv", "jsonl", "parallel", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"] = Field(
+        "auto", description="How lines are read; `auto` looks at the names and the first lines."
+    )
+    source: str | int = Field(0, description="The source: a column (TSV, from 0) or a key (JSONL).")
+    target: str | int = Field(1, description="The target: a column (TSV, from 0) or a key (JSONL).")
+    split: float = Field(
+        0.05, gt=0, lt=0.5, description="Share of `train` for each of validation and test that is split off."
+    )
+    bad_lines: Literal["refuse", "skip"] = Field(
+        "refuse", description="Lines that cannot be decoded or split into columns: stop, or skip, count and list."
+    )
+    empty_lines: Literal["refuse", "skip"] = Field("refuse", description="Pairs with an empty side.")
+    long_lines: Literal["refuse", "skip", "cut"] = Field("skip", description="Pairs longer than `max_length`.")
+    max_length: int = Field(256, ge=1, le=65536, description="Tokens a side may have, without start and end.")
+
+
+class SideText(Section):
+    """Text settings of one side, where it differs from the common ones."""
+
+    unit: Unit = Field(description="What a token is.")
+    size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size; an upper limit for words.")
+
+
+class TextSection(Section):
+    """How characters become ids."""
+
+    unit: Unit = Field("bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection.")
+    size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size (bpe, unigram); an upper limit for words.")
+    shared: bool = Field(True, description="One vocabulary for both sides.")
+    minimum_count: int = Field(1, ge=1, description="Rarer words (or characters) become unknown.")
+    normal: Literal["none", "nfc", "nfkc"] = Field("none", description="Unicode normalisation before everything else.")
+    lowercase: bool = Field(False, description="Lower-case everything.")
+    codes: str | None = Field(None, description="A subword-nmt codes file; only for unit `codes`.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout (bpe, codes) or sampling (unigram) in training.")
+    source: SideText | None = Field(None, description="Settings of the source side, where they differ.")
+    target: SideText | None = Field(None, description="Settings of the target side, where they differ.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TextSection":
+        if self.shared and (self.source or self.target):
+            raise ValueError("`shared: true` leaves no room for `source` or `target` settings; set `shared: false`")
+        units = {self.unit, *(side.unit for side in (self.source, self.target) if side)}
+        if ("codes" in units) != (self.codes is not None):
+            raise ValueError("unit `codes` needs the path of a codes file in `codes`, and no other unit uses one")
+        if self.dropout and not units & {"bpe", "unigram", "codes"}:
+            raise ValueError(f"`dropout` has no effect on unit {self.unit!r}; it works with bpe, unigram and codes")
+        if self.shared and self.unit == "inflection":
+            raise ValueError("unit `inflection` is for the source side only: set `shared: false` and `source.unit`")
+        return self
+
+
+class TransformerEncoderSection(Section):
+    """Vaswani et al. 2017, section 3.1."""
+
+    kind: Literal["transformer"] = "transformer"
+    layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
+    heads: int = Field(4, ge=1, le=128, description="Attention heads; must divide `model.width`.")
+    feedforward: int | None = Field(None, ge=1, description="Inner width of the feed-forward part; 2 × width.")
+    norm: Literal["post", "pre"] = Field("pre", description="Layer norm after (the paper) or before each part.")
+    positions: Literal["sinusoidal"] = Field("sinusoidal", description="How positions are told.")
+
+
+class TransformerDecoderSection(TransformerEncoderSection):
+    """Vaswani et al. 2017, section 3.1, the decoder."""
+
+
+class RecurrentEncoderSection(Section):
+    """A recurrent network over the source."""
+
+    kind: Literal["rnn"] = "rnn"
+    cell: Literal["gru", "gru_cho"] = Field(
+        "gru", description="The recurrent cell; `gru_cho` resets before the product, as in the papers of 2014."
+    )
+    layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
+    two_way: bool = Field(True, description="Read the source in both directions.")
+
+
+class RecurrentDecoderSection(Section):
+    """An attentive recurrent decoder."""
+
+    kind: Literal["rnn"] = "rnn"
+    cell: Literal["gru", "gru_cho"] = Field(
+        "gru", description="The recurrent cell; `gru_cho` resets before the product, as in the papers of 2014."
+    )
+    wiring: Literal["bahdanau"] = Field(
+        "bahdanau", description="Where attention enters: before the recurrence (Bahdanau et al. 2015)."
+    )
+    score: Literal["additive"] = Field("additive", description="How a query is compared with a key.")
+
+
+EncoderSection = Annotated[TransformerEncoderSection | RecurrentEncoderSection, Field(discriminator="kind")]
+DecoderSection = Annotated[TransformerDecoderSection | RecurrentDecoderSection, Field(discriminator="kind")]
+
+
+class ModelSection(Section):
+    """The parts of p(y | x)."""
+
+    shape: Literal["encoder-decoder"] = Field("encoder-decoder", description="What goes in and what comes out.")
+    width: int = Field(128, ge=2, le=16384, description="Size of embeddings and hidden states.")
+    layers: int = Field(2, ge=1, le=64, description="Layers of each side.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout of embeddings and hidden states.")
+    tie: Literal["all", "target", "none"] = Field(
+        "target", description="Embeddings shared: source, target and output (`all`); target and output; none."
+    )
+    encoder: EncoderSection = Field(default_factory=TransformerEncoderSection, description="Reads the source.")
+    decoder: DecoderSection = Field(default_factory=TransformerDecoderSection, description="Writes the target.")
+
+    @model_validator(mode="after")
+    def _sizes(self) -> "ModelSection":
+        for name, side in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if isinstance(side, TransformerEncoderSection) and self.width % side.heads:
+                raise ValueError(f"width {self.width} cannot be split into {side.heads} heads of the {name}")
+        return self
+
+
+class TrainingSection(Section):
+    """How the parameters are found."""
+
+    steps: int | None = Field(None, ge=1, description="Optimiser updates; whichever limit comes first ends training.")
+    epochs: int | None = Field(None, ge=1, description="Passes over the data.")
+    minutes: float | None = Field(None, gt=0, description="Minutes of training, validation included.")
+    batch_tokens: int = Field(4096, ge=1, description="Target tokens of a batch (one optimiser update).")
+    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into.")
+    optimizer: Literal["adam"] = Field("adam", description="The optimiser.")
+    learning_rate: float = Field(1e-3, gt=0, description="The (peak) learning rate.")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    schedule: Literal["inverse_sqrt", "constant"] = Field("inverse_sqrt", description="The learning rate over steps.")
+    warmup: int = Field(400, ge=0, description="Steps over which the learning rate rises from 0.")
+    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0 for no limit.")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Probability spread over the vocabulary.")
+    validate_every: int | None = Field(None, ge=1, description="Steps between validations; an epoch if left out.")
+    save_every: int | None = Field(None, ge=1, description="Steps between checkpoints; each validation if left out.")
+    patience: int | None = Field(10, ge=1, description="Validations without a gain before training ends; null: never.")
+    select: Literal["loss"] | MetricName = Field("loss", description="What validation is judged by.")
+    average: int = Field(1, ge=1, description="Validated checkpoints whose weights are averaged at the end.")
+    threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "TrainingSection":
+        if self.steps is None and self.epochs is None and self.minutes is None and self.patience is None:
+            raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
+        return self
+
+
+class SearchSection(Section):
+    """How the best output is found."""
+
+    beam: int = Field(5, ge=1, le=1024, description="Hypotheses kept at each step; 1 is greedy.")
+    length_penalty: float = Field(1.0, ge=0, description="Exponent of the length that scores are divided by; 0: none.")
+    max_length: int = Field(256, ge=1, description="Tokens an output may have.")
+    max_ratio: float = Field(3.0, gt=0, description="Tokens an output may have for each token of the source.")
+    batch_sentences: int = Field(64, ge=1, description="Sentences that are searched at once.")
+
+
+class AlignmentReading(Section):
+    """Which attention is read as a word alignment."""
+
+    layer: int = Field(-1, description="Decoder layer, from 0; negative numbers count from the last.")
+    head: int | None = Field(None, description="Attention head, from 0; the mean of all if left out.")
+    shift: Literal[0, 1] = Field(0, description="0: the step that predicts a word; 1: the step that reads it.")
+
+
+class EvaluationSection(Section):
+    """How good the model is."""
+
+    metrics: tuple[MetricName, ...] = Field(("BLEU", "chrF", "TER"), min_length=1, description="What is measured.")
+    tokenize: Literal["13a", "none", "intl", "char"] = Field(
+        "13a", description="How BLEU splits words: 13a for plain text, none for text that is split already."
+    )
+    resamples: int = Field(1000, ge=0, description="Bootstrap samples of the 95 % intervals; 0: no intervals.")
+    samples: int = Field(8, ge=0, description="Outputs shown in the report.")
+    alignment: AlignmentReading = Field(
+        default_factory=AlignmentReading, description="Which attention is read as an alignment."
+    )
+
+
+class Recipe(Section):
+    """A run: what is learned from what, how, and how it is judged."""
+
+    format: Literal[1] = Field(1, description="Version of this layout.")
+    task: Literal["translation", "inflection"] = Field("translation", description="What the pairs are.")
+    run: str = Field("runs/run", min_length=1, description="The run folder. Relative to where the command runs.")
+    seed: int = Field(1, ge=0, lt=2**63, description="Every random choice follows from it.")
+    data: DataSection = Field(description="Where the examples come from.")
+    text: TextSection = Field(default_factory=TextSection, description="How characters become ids.")
+    model: ModelSection = Field(default_factory=ModelSection, description="The parts of the model.")
+    training: TrainingSection = Field(default_factory=TrainingSection, description="How the parameters are found.")
+    search: SearchSection = Field(default_factory=SearchSection, description="How the best output is found.")
+    evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="How good it is.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Recipe":
+        if self.model.tie == "all" and not self.text.shared:
+            raise ValueError("`model.tie: all` needs one vocabulary: set `text.shared: true`, or `model.tie: target`")
+        return self

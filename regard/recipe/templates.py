@@ -1,0 +1,57 @@
+"""Recipes to start from: `regard new TASK` writes one of them."""
+
+from difflib import get_close_matches
+
+from regard.errors import UsageError
+from regard.recipe.layout import literals
+from regard.recipe.read import recipe_from
+from regard.recipe.schema import Recipe
+from regard.recipe.write import commented_recipe
+
+_TEMPLATES: dict[str, tuple[str, dict[str, object]]] = {
+    "translation": (
+        "Translation: sentences of one language to sentences of another.\n"
+        "train.tsv has a pair a line, source and target separated by a tab; two parallel files work, too:\n"
+        "train: [train.en, train.de].",
+        {
+            "data": {"train": "train.tsv"},
+            "text": {"unit": "bpe", "size": 6000},
+            "model": {"layers": 4, "dropout": 0.3, "tie": "all"},
+            "training": {"steps": 6000, "warmup": 1000, "average": 5},
+        },
+    ),
+    "inflection": (
+        "Inflection: a lemma and morphological features to a form.\n"
+        "train.tsv has lemma, form and features a line, as in SIGMORPHON 2017; other orders: see `format`.",
+        {
+            "data": {"train": "train.tsv", "format": "sigmorphon2017", "max_length": 64},
+            "text": {"unit": "character", "shared": False, "source": {"unit": "inflection"}},
+            "model": {"layers": 3, "dropout": 0.3},
+            "training": {"steps": 3000, "batch_tokens": 3000, "validate_every": 120, "select": "exact"},
+            "search": {"max_length": 64},
+            "evaluation": {"metrics": ["exact", "edit_distance", "accuracy"]},
+        },
+    ),
+}
+
+
+def tasks() -> tuple[str, ...]:
+    """The tasks that recipes can be for, in the order of the schema."""
+    return tuple(str(task) for task in literals(Recipe.model_fields["task"].annotation))
+
+
+def new_recipe(task: str) -> str:
+    """A commented recipe for a task, to be edited and given to `regard train`."""
+    if task not in _TEMPLATES:
+        near = get_close_matches(task, _TEMPLATES, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"there is no recipe for the task {task!r}; there is one for {', '.join(_TEMPLATES)}{meant}")
+    about, settings = _TEMPLATES[task]
+    recipe = recipe_from({"task": task, "run": f"runs/{task}", **settings}, name=f"the {task} template")
+    heading = (
+        f"{about}\n\n"
+        f"Train with:     regard train {task}.yaml\n"
+        f"Change with:    regard train {task}.yaml training.steps=300 model.layers=2\n"
+        "A setting that is left out has its default; the comments tell the default where this file differs from it."
+    )
+    return commented_recipe(recipe, heading=heading)

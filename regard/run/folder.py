@@ -1,0 +1,111 @@
+"""The run folder: what is where, and how it is held by one process at a time.
+
+recipe.yaml             the resolved recipe
+text.json, text.spm     the tokenizer (or source.* and target.*)
+weights.safetensors     the best weights
+metrics.json            scores with intervals and signatures
+checkpoints/            what training goes on from
+log.jsonl               one line for each event of training
+data/                   validation and test pairs that were split off, and what was skipped
+README.md, report.html  the model card, and the page to look at
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load, save
+from torch import Tensor
+
+from regard.errors import BusyError, ModelError, UsageError
+from regard.recipe import dump_recipe, parse_recipe
+from regard.recipe.schema import Recipe
+from regard.training import Checkpoints, replace_file
+
+
+class RunFolder:
+    """Paths of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe = path / "recipe.yaml"
+        self.weights = path / "weights.safetensors"
+        self.metrics = path / "metrics.json"
+        self.log = path / "log.jsonl"
+        self.card = path / "README.md"
+        self.report = path / "report.html"
+        self.data = path / "data"
+        self.checkpoints = Checkpoints(path / "checkpoints")
+
+    def create(self) -> None:
+        """Make the folder, or say why it cannot be."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path}: the run folder cannot be made ({error.strerror}); choose another with run=FOLDER"
+            ) from error
+        if not os.access(self.path, os.W_OK):
+            raise UsageError(f"{self.path}: the run folder cannot be written to; choose another with run=FOLDER")
+
+    def read_recipe(self) -> Recipe:
+        """The recipe of a run that exists."""
+        if not self.path.is_dir():
+            raise ModelError(f"{self.path}: there is no such run folder")
+        try:
+            text = self.recipe.read_bytes().decode()
+        except FileNotFoundError as error:
+            raise ModelError(f"{self.path}: not a run folder, recipe.yaml is missing") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"{self.recipe}: cannot be read ({error})") from error
+        return parse_recipe(text, str(self.recipe))
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        replace_file(self.recipe, dump_recipe(recipe).encode())
+
+    def write_weights(self, tensors: Mapping[str, Tensor]) -> None:
+        content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata={"format": "1"})
+        replace_file(self.weights, content)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the weights, from the head of the file only."""
+        if not self.weights.is_file():
+            raise ModelError(
+                f"{self.path}: weights.safetensors is missing; training has not finished. Run its train command again"
+            )
+        try:
+            with safe_open(self.weights, framework="pt") as file:
+                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{self.weights}: not a weights file ({error})") from error
+
+    def read_weights(self) -> dict[str, Tensor]:
+        try:
+            return load(self.weights.read_bytes())
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{self.weights}: cannot be read ({error})") from error
+
+    def write_json(self, path: Path, record: object) -> None:
+        replace_file(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for training; a second trainer is refused. The lock ends with the process."""
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise BusyError(
+                    f"{self.path}: another process is training into this folder (process {holder}); wait for it, or "
+                    "choose another folder with run=FOLDER"
+                ) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield

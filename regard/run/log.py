@@ -1,0 +1,74 @@
+"""`log.jsonl`: one line for each event of training, appended as it happens."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated, replace_file
+
+
+class LogWriter:
+    """An observer that writes. On going on from a checkpoint, lines of steps after it are taken back first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._take_back(event.progress.step)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_record(event), ensure_ascii=False) + "\n")
+
+    def sample(self, step: int, source: str, reference: str, output: str) -> None:
+        """Write down what the model makes of a validation example."""
+        record = {"event": "sample", "step": step, "source": source, "reference": reference, "output": output}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def _take_back(self, step: int) -> None:
+        if not self.path.exists():
+            return
+        kept = [line for line in self.path.read_bytes().splitlines(keepends=True) if _step_of(line) <= step]
+        replace_file(self.path, b"".join(kept))
+
+
+def _step_of(line: bytes) -> float:
+    """The step a line belongs to; a torn line belongs to none that is kept."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
+
+def _record(event: Event) -> dict[str, Any]:
+    progress = event.progress
+    common = {"step": progress.step, "epoch": progress.epoch, "seconds": round(progress.seconds, 3)}
+    match event:
+        case Started(total_steps=total, estimated_seconds=estimate):
+            return {"event": "start", **common, "total_steps": total, "estimated_seconds": estimate}
+        case Stepped():
+            return {
+                "event": "step",
+                **common,
+                "loss": event.loss,
+                "likelihood": event.likelihood,
+                "learning_rate": event.learning_rate,
+                "gradient_norm": event.gradient_norm,
+                "tokens_per_second": event.tokens_per_second,
+            }
+        case Validated():
+            return {
+                "event": "validation",
+                **common,
+                "loss": event.loss,
+                "perplexity": math.exp(min(event.loss, 700)),
+                "metrics": dict(event.metrics),
+                "gained": event.gained,
+            }
+        case Saved():
+            return {"event": "saved", **common}
+        case Skipped(reason=reason):
+            return {"event": "skipped", **common, "reason": reason}
+        case Ended(reason=reason):
+            return {"event": "end", **common, "reason": reason}

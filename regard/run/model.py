@@ -1,0 +1,209 @@
+"""The model that people hold: weights, text, search and the run folder in one object.
+
+Inference changes nothing in it, so one model can serve many threads.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.data.batch import make_batch
+from regard.data.example import Example
+from regard.errors import DataError, ModelError
+from regard.insight import Reading, by_words, cross_attention, read
+from regard.metrics import Score, perplexity
+from regard.metrics import evaluate as measure
+from regard.models import EncoderDecoder
+from regard.recipe.build import Texts, alignment_reading, build_metrics, build_system, load_texts, search_options
+from regard.recipe.schema import AlignmentReading, Recipe
+from regard.report import AlignmentPicture
+from regard.run.alignment import alignment_scores
+from regard.run.folder import RunFolder
+from regard.run.prediction import Prediction, Predictor
+from regard.search import SearchOptions
+from regard.text.words import word_spans
+from regard.training import load_weights
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """The log-probability of a given target, token by token; the end is the last."""
+
+    source: str
+    target: str
+    pieces: tuple[str, ...]
+    log_probabilities: tuple[float, ...]
+
+    @property
+    def log_probability(self) -> float:
+        return sum(self.log_probabilities)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of a set of examples, and what was predicted for each."""
+
+    examples: tuple[Example, ...]
+    scores: tuple[Score, ...]
+    predictions: tuple[Prediction, ...]
+
+
+class Model:
+    """Predict, score, evaluate, align."""
+
+    def __init__(self, *, recipe: Recipe, system: EncoderDecoder, texts: Texts, folder: Path) -> None:
+        self.recipe = recipe
+        self.system = system.eval()
+        self.texts = texts
+        self.folder = folder
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Model":
+        """Open a run folder. Nothing in it is run as code, and sizes are checked before memory is taken."""
+        folder = RunFolder(Path(path))
+        recipe = folder.read_recipe()
+        texts = load_texts(recipe.text, folder.path)
+        sizes = {"source_vocabulary": texts.source.size, "target_vocabulary": texts.target.size}
+        with torch.device("meta"):
+            expected = build_system(recipe.model, **sizes)
+        check_shapes({name: tuple(p.shape) for name, p in expected.named_parameters()}, folder)
+        system = build_system(recipe.model, **sizes)
+        load_weights(system, folder.read_weights())
+        return cls(recipe=recipe, system=system, texts=texts, folder=folder.path)
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.system.parameters())
+
+    def options(self, *, beam: int | None = None, best: int = 1) -> SearchOptions:
+        """Search as the recipe says, with what is asked for here."""
+        return search_options(self.recipe.search, beam=beam, best=best)
+
+    def predict(self, text: str, *, beam: int | None = None, best: int = 1, capture: bool = False) -> Prediction:
+        """The best output for one text; with `capture`, with its alignment."""
+        return next(self.predict_many([text], beam=beam, best=best, capture=capture))
+
+    def predict_many(
+        self, texts: Iterable[str], *, beam: int | None = None, best: int = 1, capture: bool = False
+    ) -> Iterator[Prediction]:
+        """One prediction for each text, in order, in bounded memory; a blank text gives a blank."""
+        predictor = Predictor(
+            self.system,
+            self.texts,
+            options=self.options(beam=beam, best=best),
+            capacity=self.recipe.search.batch_sentences,
+            max_source=self.recipe.data.max_length,
+        )
+        for prediction in predictor.run(texts):
+            yield self._with_alignment(prediction) if capture else prediction
+
+    def _with_alignment(self, prediction: Prediction) -> Prediction:
+        if not prediction.text:
+            return prediction
+        return prediction.with_alignment(self.align([(prediction.source, prediction.text)])[0])
+
+    @torch.no_grad()
+    def score_many(self, pairs: Iterable[tuple[str, str]], *, batch: int = 64) -> Iterator[PairScore]:
+        """log p(target | source), teacher-forced, of given pairs in order."""
+        chunk: list[tuple[str, str]] = []
+        for pair in pairs:
+            chunk.append(pair)
+            if len(chunk) == batch:
+                yield from self._score(chunk)
+                chunk = []
+        yield from self._score(chunk)
+
+    def score(self, source: str, target: str) -> PairScore:
+        """log p(target | source) of one pair."""
+        return next(self.score_many([(source, target)]))
+
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> Iterator[PairScore]:
+        if not pairs:
+            return
+        targets = [self.texts.target.encode(target).ids for _, target in pairs]
+        scores = self.system.token_log_probabilities(
+            make_batch([self.texts.source.encode(source).ids for source, _ in pairs], targets)
+        )
+        for (source, target), ids, row in zip(pairs, targets, scores, strict=True):
+            yield PairScore(
+                source=source,
+                target=target,
+                pieces=(*(self.texts.target.piece(id_) for id_ in ids), "</s>"),
+                log_probabilities=tuple(row[: len(ids) + 1].tolist()),
+            )
+
+    @property
+    def reading(self) -> Reading:
+        """Which attention is read as an alignment."""
+        return alignment_reading(self.recipe.evaluation)
+
+    @property
+    def aligns_words(self) -> bool:
+        """Alignments are between words, except where tokens are smaller by intent: characters and bytes."""
+        return self.texts.target.unit not in ("character", "byte", "inflection")
+
+    def align(self, pairs: Sequence[tuple[str, str]], reading: Reading | None = None) -> list[AlignmentPicture]:
+        """Attention from target to source, from one teacher-forced pass over the pairs."""
+        if not pairs:
+            return []
+        encoded = [(self.texts.source.encode(source), self.texts.target.encode(target)) for source, target in pairs]
+        batch = make_batch([source.ids for source, _ in encoded], [target.ids for _, target in encoded])
+        pictures: list[AlignmentPicture] = []
+        for (source, target), (from_, to), layers in zip(
+            pairs, encoded, cross_attention(self.system, batch), strict=True
+        ):
+            weights = read(layers, reading or self.reading)
+            if self.aligns_words:
+                weights = by_words(weights, source, from_, target, to)
+                labels = [[text[start:end] for start, end in word_spans(text)] for text in (source, target)]
+            else:
+                labels = [
+                    [tokenizer.piece(id_) for id_ in encoding.ids]
+                    for tokenizer, encoding in ((self.texts.source, from_), (self.texts.target, to))
+                ]
+            pictures.append(AlignmentPicture(source=labels[0], target=labels[1], weights=weights))
+        return pictures
+
+    def with_reading(self, reading: Reading) -> "Model":
+        """The same model, its attention read in another way."""
+        chosen = AlignmentReading(layer=reading.layer, head=reading.head, shift=1 if reading.shift else 0)
+        evaluation = self.recipe.evaluation.model_copy(update={"alignment": chosen})
+        recipe = self.recipe.model_copy(update={"evaluation": evaluation})
+        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder)
+
+    def evaluate(self, examples: Sequence[Example], *, beam: int | None = None) -> Evaluation:
+        """Predict every source and compare: the metrics of the recipe, perplexity, and alignment error if known."""
+        if not examples:
+            raise DataError("there is nothing to evaluate: no example was given")
+        section = self.recipe.evaluation
+        predictions = tuple(self.predict_many((example.source for example in examples), beam=beam))
+        outputs = [prediction.text for prediction in predictions]
+        references = [[example.target] for example in examples]
+        resamples = section.resamples
+        scores = [measure(metric, outputs, references, resamples=resamples) for metric in build_metrics(section)]
+        scores.append(self.perplexity(examples))
+        scores += alignment_scores(self.system, self.texts, examples, self.reading, resamples=resamples)
+        return Evaluation(examples=tuple(examples), scores=tuple(scores), predictions=predictions)
+
+    def perplexity(self, examples: Sequence[Example]) -> Score:
+        """Perplexity of the given targets, teacher-forced, per token of the model."""
+        scored = list(self.score_many((example.source, example.target) for example in examples))
+        return perplexity(
+            [max(0.0, -one.log_probability) for one in scored],
+            [len(one.log_probabilities) for one in scored],
+            unit=self.texts.target.unit,
+            resamples=self.recipe.evaluation.resamples,
+        )
+
+
+def check_shapes(expected: dict[str, tuple[int, ...]], folder: RunFolder) -> None:
+    """Refuse weights that do not belong to the recipe, with the first difference."""
+    found = folder.shapes()
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise ModelError(
+                f"{folder.weights}: does not fit recipe.yaml: {name} should be {expected.get(name, 'absent')} and is "
+                f"{found.get(name, 'absent')}. The file and the recipe come from different runs"
+            )

@@ -1,0 +1,157 @@
+"""From the files of a recipe to stores and tokenizers, with a record of everything that was left out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data import Ledger, Store, cache_folder, prepare, read_examples, split_off, store_key
+from regard.data.corpus import Redraw
+from regard.data.example import Example
+from regard.data.store import hash_file
+from regard.recipe.build import Texts, load_texts, text_names, train_texts
+from regard.recipe.schema import DataSection, Recipe
+from regard.run.folder import RunFolder
+from regard.text.tokenizer import Draw
+from regard.training import replace_file
+
+SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
+
+Paths = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that training needs of the data."""
+
+    texts: Texts
+    train: Store
+    valid: Store
+    valid_examples: Sequence[Example]
+    tests: Mapping[str, Sequence[Example]]
+    ledger: Ledger
+
+
+def examples_of(section: DataSection, paths: Paths, ledger: Ledger) -> list[Example]:
+    """Read one set of files as the recipe says."""
+    return list(
+        read_examples(
+            paths,
+            format=section.format,
+            source=section.source,
+            target=section.target,
+            bad_lines=section.bad_lines,
+            ledger=ledger,
+        )
+    )
+
+
+def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
+    """Read, split, learn the vocabularies (or take those of the folder), encode."""
+    ledger = Ledger()
+    train, valid, test = _sets(recipe, folder, ledger)
+    texts = _texts(recipe, folder, train)
+    further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
+    key = _text_key(recipe, folder)
+    prepared = Prepared(
+        texts=texts,
+        train=_store(recipe, texts, key, "train", train, ledger),
+        valid=_store(recipe, texts, key, "valid", valid, ledger),
+        valid_examples=valid,
+        tests={"test": test, **further},
+        ledger=ledger,
+    )
+    ledger.write(folder.data / "skipped.tsv")
+    return prepared
+
+
+def _sets(recipe: Recipe, folder: RunFolder, ledger: Ledger) -> tuple[list[Example], list[Example], list[Example]]:
+    """Training, validation and test examples; what the recipe does not name is split off the training data."""
+    section = recipe.data
+    train = examples_of(section, section.train, ledger)
+    folder.data.mkdir(exist_ok=True)
+    named = [None if paths is None else examples_of(section, paths, ledger) for paths in (section.valid, section.test)]
+    valid, test = named
+    if valid is not None and test is not None:
+        return train, valid, test
+    split = split_off(
+        [example.source for example in train],
+        share=section.split,
+        seed=recipe.seed,
+        minimum=SPLIT_MINIMUM,
+        maximum=SPLIT_MAXIMUM,
+    )
+    kept = set(split.train.tolist())
+    if valid is None:
+        valid = [train[index] for index in split.valid]
+        _write_examples(folder.data / "valid.jsonl", valid)
+    else:
+        kept.update(split.valid.tolist())
+    if test is None:
+        test = [train[index] for index in split.test]
+        _write_examples(folder.data / "test.jsonl", test)
+    else:
+        kept.update(split.test.tolist())
+    return [train[index] for index in sorted(kept)], valid, test
+
+
+def _write_examples(path: Path, examples: Sequence[Example]) -> None:
+    lines = (
+        json.dumps({**example.fields, "file": example.place.file, "line": example.place.line}, ensure_ascii=False)
+        for example in examples
+    )
+    replace_file(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _texts(recipe: Recipe, folder: RunFolder, train: Sequence[Example]) -> Texts:
+    if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe.text)):
+        return load_texts(recipe.text, folder.path)
+    texts = train_texts(recipe.text, (one.source for one in train), (one.target for one in train))
+    texts.save(folder.path)
+    return texts
+
+
+def _text_key(recipe: Recipe, folder: RunFolder) -> list[str]:
+    """What the tokenizers are, byte by byte."""
+    files = (path for name in text_names(recipe.text) for path in sorted(folder.path.glob(f"{name}.*")))
+    return [hash_file(path) for path in files]
+
+
+def _store(
+    recipe: Recipe, texts: Texts, text_key: Sequence[str], name: str, examples: Sequence[Example], ledger: Ledger
+) -> Store:
+    section = recipe.data
+    paths = [section.train, *(paths for paths in (section.valid, section.test) if paths is not None)]
+    files = [file for each in paths for file in ((each,) if isinstance(each, str) else each)]
+    settings = {
+        "set": name,
+        "seed": recipe.seed,
+        "data": section.model_dump(mode="json", exclude={"train", "valid", "test", "further"}),
+        "given": [paths is not None for paths in (section.valid, section.test)],
+        "text": list(text_key),
+    }
+    return prepare(
+        examples,
+        encoders={
+            "source": lambda text: texts.source.encode(text).ids,
+            "target": lambda text: texts.target.encode(text).ids,
+        },
+        folder=cache_folder() / "stores",
+        key=store_key(files, settings),
+        empty_lines=section.empty_lines,
+        long_lines=section.long_lines,
+        max_length=section.max_length,
+        ledger=ledger,
+    )
+
+
+def redraw_with(texts: Texts, rate: float) -> Redraw | None:
+    """Draw another segmentation of each text in each epoch, or None where the best one is kept."""
+    if not rate:
+        return None
+
+    def redraw(stream: str, ids: Sequence[int], key: tuple[int, ...]) -> Sequence[int]:
+        tokenizer = texts.source if stream == "source" else texts.target
+        return tokenizer.encode(tokenizer.decode(ids), Draw(rate=rate, key=key)).ids
+
+    return redraw

@@ -1,0 +1,182 @@
+"""What a finished run shows: `metrics.json`, the model card and `report.html`."""
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from regard.metrics import parse_pharaoh
+from regard.recipe import dump_recipe
+from regard.recipe.schema import Recipe
+from regard.report import (
+    AlignmentPicture,
+    CardData,
+    Facts,
+    ReportData,
+    Sample,
+    SetScore,
+    read_log,
+    render_card,
+    render_report,
+)
+from regard.run.folder import RunFolder
+from regard.run.model import Evaluation, Model
+from regard.run.preparation import Prepared
+from regard.text import Tokenizer
+from regard.training import replace_file
+
+PICTURES = 6
+PIPELINE = {"translation": "translation", "inflection": "text2text-generation"}
+
+
+def write_results(folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation]) -> None:
+    """Write everything that tells how good the model of a run is."""
+    folder.write_json(folder.metrics, metrics_record(evaluations))
+    report = report_data(folder, model, prepared, evaluations)
+    replace_file(folder.report, render_report(report).encode())
+    replace_file(folder.card, render_card(card_data(model, report, evaluations)).encode())
+
+
+def metrics_record(evaluations: Mapping[str, Evaluation]) -> dict[str, object]:
+    """`metrics` are the scores on the test set; further sets stand beside them by name."""
+
+    def scores(evaluation: Evaluation) -> dict[str, object]:
+        return {score.name: score.to_json() for score in evaluation.scores}
+
+    further = {name: scores(evaluation) for name, evaluation in evaluations.items() if name != "test"}
+    return {"format": 1, "metrics": scores(evaluations["test"]), "further": further}
+
+
+def report_data(
+    folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation]
+) -> ReportData:
+    """Collect what the page shows."""
+    history = read_log(folder.log)
+    validations = history.validation
+    best = min(validations, key=lambda point: point.loss).step if validations else None
+    return ReportData(
+        title=f"{model.recipe.task}: {folder.path.name}",
+        run=str(folder.path),
+        recipe=dump_recipe(model.recipe),
+        facts=model_facts(model),
+        data=data_facts(model.recipe, prepared),
+        findings=prepared.ledger.summary().splitlines(),
+        training=history.training,
+        validation=validations,
+        best_step=best,
+        scores=[SetScore(set_name=name, score=score) for name, each in evaluations.items() for score in each.scores],
+        samples=samples(evaluations["test"], model.recipe.evaluation.samples),
+        alignments=pictures(model, evaluations["test"]),
+        notes=notes(evaluations),
+    )
+
+
+def samples(evaluation: Evaluation, count: int) -> list[Sample]:
+    """The first outputs of a set: neither the best nor the worst."""
+    return [
+        Sample(
+            source=example.source,
+            reference=example.target,
+            output=prediction.text,
+            log_probability=prediction.log_probability,
+        )
+        for example, prediction in zip(evaluation.examples[:count], evaluation.predictions, strict=False)
+    ]
+
+
+def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> list[AlignmentPicture]:
+    """Alignments of outputs; gold links are drawn where the output is the reference and they are known."""
+    chosen = [
+        (example, prediction)
+        for example, prediction in zip(evaluation.examples, evaluation.predictions, strict=True)
+        if prediction.text.strip()
+    ][:count]
+    drawn = model.align([(prediction.source, prediction.text) for _, prediction in chosen])
+    return [
+        AlignmentPicture(
+            source=picture.source,
+            target=picture.target,
+            weights=picture.weights,
+            gold=parse_pharaoh(example.fields["alignment"])
+            if "alignment" in example.fields and prediction.text == example.target
+            else None,
+            title=prediction.text,
+        )
+        for picture, (example, prediction) in zip(drawn, chosen, strict=True)
+    ]
+
+
+def model_facts(model: Model) -> Facts:
+    section = model.recipe.model
+    return [
+        ("Shape", section.shape),
+        ("Encoder", f"{section.encoder.kind}, {section.encoder.layers or section.layers} layers"),
+        ("Decoder", section.decoder.kind),
+        ("Width", f"{section.width}"),
+        ("Parameters", f"{model.parameters:,}"),
+        ("Reading of attention", _reading(model)),
+    ]
+
+
+def _reading(model: Model) -> str:
+    reading = model.reading
+    layer = "last layer" if reading.layer == -1 else f"layer {reading.layer}"
+    head = "mean of heads" if reading.head is None else f"head {reading.head}"
+    return f"{layer}, {head}, step that {'reads' if reading.shift else 'predicts'} the word"
+
+
+def data_facts(recipe: Recipe, prepared: Prepared) -> Facts:
+    train = recipe.data.train
+    files = train if isinstance(train, str) else " + ".join(train)
+    sets = [(f"Set “{name}”", f"{len(examples):,} pairs") for name, examples in prepared.tests.items()]
+    return [
+        ("Files", ", ".join(Path(file).name for file in files.split(" + "))),
+        ("Training", f"{len(prepared.train):,} pairs, {int(prepared.train.lengths('target').sum()):,} target tokens"),
+        ("Validation", f"{len(prepared.valid):,} pairs"),
+        *sets,
+    ]
+
+
+def text_facts(model: Model) -> Facts:
+    def told(tokenizer: Tokenizer) -> str:
+        return f"{tokenizer.unit}, {tokenizer.size:,} entries"
+
+    texts = model.texts
+    if texts.source is texts.target:
+        return [("Both sides", told(texts.source))]
+    return [("Source", told(texts.source)), ("Target", told(texts.target))]
+
+
+def notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """What was cut in prediction."""
+    told: list[str] = []
+    for name, evaluation in evaluations.items():
+        outputs = sum(prediction.cut_output for prediction in evaluation.predictions)
+        sources = sum(bool(prediction.cut_source) for prediction in evaluation.predictions)
+        if outputs:
+            told.append(f"{name}: {outputs} outputs reached the limit of length before their end")
+        if sources:
+            told.append(f"{name}: {sources} sources were longer than data.max_length and were cut")
+    return told
+
+
+def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evaluation]) -> CardData:
+    recipe = model.recipe
+    seconds = report.training[-1].seconds if report.training else 0.0
+    return CardData(
+        name=model.folder.name,
+        task=recipe.task,
+        run=str(model.folder),
+        pipeline_tag=PIPELINE[recipe.task],
+        data=report.data,
+        model=report.facts,
+        text=text_facts(model),
+        scores=report.scores,
+        minutes=seconds / 60,
+        hardware=f"{torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__}",
+        example=evaluations["test"].examples[0].source,
+        limits=report.notes,
+        skipped=report.findings,
+        recipe=report.recipe,
+    )

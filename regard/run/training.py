@@ -1,0 +1,151 @@
+"""Training as people ask for it: from a recipe to a run folder that holds a finished, judged model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.data import Ledger
+from regard.data.corpus import StoreCorpus
+from regard.errors import UsageError
+from regard.metrics import metric
+from regard.recipe.build import build_system, training_settings
+from regard.recipe.schema import Recipe
+from regard.run.alignment import fitting_reading
+from regard.run.folder import RunFolder
+from regard.run.log import LogWriter
+from regard.run.model import Evaluation, Model
+from regard.run.preparation import Prepared, prepare_run, redraw_with
+from regard.run.reporting import write_results
+from regard.run.validation import judge_by, mean_likelihood
+from regard.training import Observer, Outcome, Trainer, average, load_weights, weights
+
+MAY_CHANGE = {
+    "training": {"steps", "epochs", "minutes", "patience", "save_every", "threads"},
+    "search": None,
+    "evaluation": None,
+}
+"""Settings that a run may be continued with other values of; None stands for a whole section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A finished run, judged on each of its test sets."""
+
+    model: Model
+    outcome: Outcome
+    evaluations: Mapping[str, Evaluation]
+    ledger: Ledger
+
+
+def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool = False) -> Trained:
+    """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
+    folder = RunFolder(Path(recipe.run))
+    folder.create()
+    with folder.locked():
+        if overwrite:
+            clear(folder)
+        check_same(recipe, folder)
+        folder.write_recipe(recipe)
+        if recipe.training.threads:
+            torch.set_num_threads(recipe.training.threads)
+        prepared = prepare_run(recipe, folder)
+        model, outcome = _fit(recipe, folder, prepared, observers)
+        if reading := fitting_reading(model.system, model.texts, prepared.valid_examples):
+            model = model.with_reading(reading)
+        folder.write_recipe(model.recipe)
+        evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
+        write_results(folder, model, prepared, evaluations)
+        return Trained(model, outcome, evaluations, prepared.ledger)
+
+
+def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> tuple[Model, Outcome]:
+    torch.manual_seed(recipe.seed)
+    texts = prepared.texts
+    system = build_system(recipe.model, source_vocabulary=texts.source.size, target_vocabulary=texts.target.size)
+    model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
+    section = recipe.training
+    corpus = StoreCorpus(
+        prepared.train,
+        tokens=section.batch_tokens,
+        seed=recipe.seed,
+        redraw=redraw_with(texts, recipe.text.dropout),
+    )
+    valid = StoreCorpus(prepared.valid, tokens=section.batch_tokens, seed=recipe.seed)
+    judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
+    trainer = Trainer(
+        system,
+        corpus,
+        settings=training_settings(recipe),
+        validate=judge_by(valid, judge, model, prepared.valid_examples),
+        checkpoints=folder.checkpoints,
+        observers=[LogWriter(folder.log), *observers],
+    )
+    outcome = trainer.run()
+    _choose_weights(trainer, valid)
+    folder.write_weights(weights(system))
+    system.eval()
+    return model, outcome
+
+
+def _choose_weights(trainer: Trainer, valid: StoreCorpus) -> None:
+    """Load the best checkpoint, or the average of the last few where that is better on validation data."""
+    progress, checkpoints = trainer.progress, trainer.checkpoints
+    best = checkpoints.model(progress.best_step)
+    candidates = [best]
+    if len(progress.validated) > 1:
+        candidates.append(average([checkpoints.model(step) for step in progress.validated]))
+    losses: list[float] = []
+    trainer.system.eval()
+    for candidate in candidates:
+        load_weights(trainer.system, candidate)
+        losses.append(mean_likelihood(trainer.system, valid) if len(candidates) > 1 else 0.0)
+    load_weights(trainer.system, candidates[losses.index(min(losses))])
+
+
+def clear(folder: RunFolder) -> None:
+    """Delete what an earlier run left in its folder, and nothing else."""
+    folder.checkpoints.keep(())
+    names = ["recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html"]
+    names += [f"{side}.{ending}" for side in ("text", "source", "target") for ending in ("json", "spm", "codes")]
+    for name in names:
+        (folder.path / name).unlink(missing_ok=True)
+
+
+def check_same(recipe: Recipe, folder: RunFolder) -> None:
+    """Refuse to go on with a run whose recipe was another one."""
+    if not folder.recipe.exists():
+        return
+    there = folder.read_recipe()
+    differences = [
+        f"{path}: {old!r} there, {new!r} here" for path, old, new in _differences(there, recipe) if not _free(path)
+    ]
+    if differences:
+        raise UsageError(
+            f"{folder.path}: this folder holds a run of another recipe ("
+            + "; ".join(differences)
+            + "). Choose another folder with run=FOLDER, or start anew with --overwrite"
+        )
+
+
+def _differences(one: Recipe, other: Recipe) -> list[tuple[str, object, object]]:
+    def flat(value: object, path: str) -> dict[str, object]:
+        if isinstance(value, dict):
+            return {key: item for name, part in value.items() for key, item in flat(part, f"{path}.{name}").items()}
+        return {path.removeprefix("."): value}
+
+    old, new = flat(one.model_dump(), ""), flat(other.model_dump(), "")
+    return [
+        (key, old.get(key), new.get(key))
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key) and key != "run"
+    ]
+
+
+def _free(path: str) -> bool:
+    section, _, name = path.partition(".")
+    if section not in MAY_CHANGE:
+        return False
+    allowed = MAY_CHANGE[section]
+    return allowed is None or name in allowed

@@ -1,0 +1,96 @@
+"""One function that trains a tokenizer of any unit, and one that loads it again."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal, assert_never, get_args
+
+from regard.errors import UsageError
+from regard.text.byte import ByteTokenizer
+from regard.text.character import CharacterTokenizer
+from regard.text.codes import Codes, CodesTokenizer
+from regard.text.inflection import InflectionTokenizer
+from regard.text.normal import Form, NormalisedTokenizer, Normaliser
+from regard.text.piece import PieceTokenizer
+from regard.text.storage import Fields, StoredTokenizer, read_fields
+from regard.text.tokenizer import Tokenizer
+from regard.text.word import WordTokenizer
+
+Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    *,
+    unit: Unit,
+    size: int,
+    minimum_count: int = 1,
+    normal: Form = "none",
+    lowercase: bool = False,
+    codes: Path | None = None,
+) -> Tokenizer:
+    """A tokenizer for some texts, of at most `size` ids (bytes always have 260).
+
+    The result depends on the texts and the settings alone, for word, character, codes and inflection not even on the
+    order of the texts. `tokenizer.size` is the size that was reached.
+    """
+    if unit not in UNITS:
+        raise UsageError(f"there is no unit {unit!r}; choose one of {', '.join(UNITS)}")
+    if normal not in FORMS:
+        raise UsageError(f"there is no normal form {normal!r}; choose one of {', '.join(FORMS)}")
+    if (unit == "codes") != (codes is not None):
+        raise UsageError("unit codes needs a codes file, and no other unit uses one")
+    normaliser = Normaliser(form=normal, lowercase=lowercase)
+    if normaliser.changes_nothing:
+        return _train(texts, unit=unit, size=size, minimum_count=minimum_count, codes=codes)
+    normalised = (normaliser.normalise(text).text for text in texts)
+    inner = _train(normalised, unit=unit, size=size, minimum_count=minimum_count, codes=codes)
+    return NormalisedTokenizer(inner=inner, normaliser=normaliser)
+
+
+def _train(texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, codes: Path | None) -> StoredTokenizer:
+    match unit:
+        case "word":
+            return WordTokenizer.train(texts, size=size, minimum_count=minimum_count)
+        case "character":
+            return CharacterTokenizer.train(texts, size=size, minimum_count=minimum_count)
+        case "byte":
+            return ByteTokenizer()
+        case "bpe" | "unigram":
+            return PieceTokenizer.train(texts, unit=unit, size=size, minimum_count=minimum_count)
+        case "codes":
+            assert codes is not None
+            return CodesTokenizer.train(texts, codes=Codes.read(codes), size=size, minimum_count=minimum_count)
+        case "inflection":
+            return InflectionTokenizer.train(texts, size=size, minimum_count=minimum_count)
+        case _:
+            assert_never(unit)
+
+
+def load_tokenizer(folder: Path, name: str) -> Tokenizer:
+    """The tokenizer that `save(folder, name)` wrote; ModelError for anything else."""
+    fields = read_fields(folder / f"{name}.json")
+    unit = fields.choice("unit", UNITS)
+    if not fields.has("normal"):
+        return _restore(fields, unit)
+    normaliser = Normaliser(form=fields.choice("normal", FORMS), lowercase=fields.flag("lowercase"))
+    return NormalisedTokenizer(inner=_restore(fields, unit), normaliser=normaliser)
+
+
+def _restore(fields: Fields, unit: Unit) -> StoredTokenizer:
+    match unit:
+        case "word":
+            return WordTokenizer.restore(fields)
+        case "character":
+            return CharacterTokenizer.restore(fields)
+        case "byte":
+            return ByteTokenizer.restore(fields)
+        case "bpe" | "unigram":
+            return PieceTokenizer.restore(fields, unit=unit)
+        case "codes":
+            return CodesTokenizer.restore(fields)
+        case "inflection":
+            return InflectionTokenizer.restore(fields)
+        case _:
+            assert_never(unit)

@@ -1,0 +1,90 @@
+"""Training of BPE and unigram models by sentencepiece, in memory.
+
+sentencepiece gets only what it keeps as it is: characters that it reserves or changes (`APART`), and rare ones, are cut
+out of the training text; tokens for them are their bytes. So its alphabet always fits into the size that is asked for,
+and where the texts hold less than that size, it makes as many pieces as it finds.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from typing import Final
+
+import sentencepiece
+
+from regard.errors import RecipeError
+from regard.special import FIRST_FREE
+from regard.text.utf8 import to_bytes
+
+APART: Final = "\u0000-\u001f\u007f\u2581\u2585"
+"""Characters that sentencepiece never sees (a regular expression's range): controls, its mark for a space, its mark for
+unknowns. The names of its control pieces hold one of them, so that no text can be one."""
+
+SMALLEST: Final = FIRST_FREE + 256 + 2
+"""Reserved ids, bytes, the space, and one piece."""
+
+_COVERAGE: Final = 0.9995
+"""Share of the text whose characters get an id each; the rest keeps the ids of bytes in use."""
+
+
+def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: int) -> bytes:
+    """The serialised sentencepiece model of some texts."""
+    if size < SMALLEST:
+        raise RecipeError(
+            f"text.size is {size}, but unit {unit} needs {SMALLEST} or more: all 256 bytes have an id, so that every "
+            "text can be written; choose a larger size, or unit character"
+        )
+    kept_texts = list(texts)
+    alphabet = _alphabet(kept_texts, room=(size - FIRST_FREE - 256) // 2, minimum_count=minimum_count)
+    sentences = list(_sentences(kept_texts, alphabet)) or [" "]
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        model_type=unit,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        max_sentence_length=1 << 30,
+        num_threads=1,
+        minloglevel=2,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        pad_piece="\u2585pad",
+        unk_piece="\u2585unk",
+        bos_piece="\u2585bos",
+        eos_piece="\u2585eos",
+    )
+    return model.getvalue()
+
+
+def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[str]:
+    """The characters that may be part of pieces: the space, and the most frequent others."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        to_bytes(text)
+        counts.update(text)
+    for character in re.findall(f"[{APART} ]", "".join(counts)):
+        del counts[character]
+    alphabet = [" "]
+    needed = _COVERAGE * counts.total()
+    for negative, character in sorted((-count, character) for character, count in counts.items()):
+        if len(alphabet) >= room or needed <= 0 or -negative < minimum_count:
+            break
+        alphabet.append(character)
+        needed += negative
+    return alphabet
+
+
+def _sentences(texts: Sequence[str], alphabet: Sequence[str]) -> Iterator[str]:
+    """The stretches of texts that consist of the alphabet; a text begins with a space, as it does when encoded."""
+    outside = re.compile(f"[^{re.escape(''.join(alphabet))}]+")
+    for text in texts:
+        yield from (stretch for stretch in outside.split(f" {text}" if text else "") if stretch)

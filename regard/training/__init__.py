@@ -1,0 +1,33 @@
+"""How is θ found?"""
+
+from regard.training.checkpoints import Checkpoint, Checkpoints, replace_file
+from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
+from regard.training.interrupt import Interrupted
+from regard.training.loop import Corpus, Outcome, Trainer, Verdict, average, load_weights, weights
+from regard.training.progress import Progress
+from regard.training.settings import Settings, learning_rate
+
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "Corpus",
+    "Ended",
+    "Event",
+    "Interrupted",
+    "Observer",
+    "Outcome",
+    "Progress",
+    "Saved",
+    "Settings",
+    "Skipped",
+    "Started",
+    "Stepped",
+    "Trainer",
+    "Validated",
+    "Verdict",
+    "average",
+    "learning_rate",
+    "load_weights",
+    "replace_file",
+    "weights",
+]

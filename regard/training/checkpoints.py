@@ -1,0 +1,171 @@
+"""Checkpoints on disk: written whole or not at all, checked before they are used.
+
+A checkpoint is a folder `step-00001200/` with `model.safetensors`, `optimizer.safetensors`, `state.json` and, written
+last, `manifest.json` with size and sha256 of each. It is written under another name, every file and the folder are
+synced, and only then renamed. A name is never written twice. The latest is the highest step with a valid manifest; a
+damaged one is passed over. Old ones are deleted only after a new one is safe. No pickle anywhere.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from regard.errors import ModelError, ResourceError
+
+FORMAT = 1
+_NAMES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything that a training goes on from."""
+
+    step: int
+    model: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+    state: Mapping[str, Any]
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file and make sure that it is on the disk."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in place so that at any instant either the old or the new one is there, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        write_file(temporary, content)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _no_space(path, len(content), error) from error
+    sync_folder(path.parent)
+
+
+def _no_space(path: Path, needed: int, error: OSError) -> ResourceError:
+    return ResourceError(
+        f"{path}: cannot write {needed:,} bytes ({error.strerror or error}). What was saved before is intact; "
+        "make room or choose another run folder, then run the same command again"
+    )
+
+
+class Checkpoints:
+    """The folder that holds the checkpoints of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint folder, oldest first; whether they are valid shows when they are read."""
+        if not self.folder.is_dir():
+            return []
+        names = (path.name for path in self.folder.iterdir() if path.is_dir())
+        return sorted(int(name[5:]) for name in names if name.startswith("step-") and name[5:].isdigit())
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint; when this returns, it survives a crash at any later instant."""
+        contents = {
+            "model.safetensors": save(dict(checkpoint.model)),
+            "optimizer.safetensors": save(dict(checkpoint.optimizer)),
+            "state.json": json.dumps({"format": FORMAT, "step": checkpoint.step, **checkpoint.state}).encode(),
+        }
+        manifest = {
+            "format": FORMAT,
+            "files": {
+                name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+                for name, content in contents.items()
+            },
+        }
+        final = self.path(checkpoint.step)
+        temporary = self.folder / f".tmp-{os.getpid()}-{checkpoint.step}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            for name, content in contents.items():
+                write_file(temporary / name, content)
+            write_file(temporary / "manifest.json", json.dumps(manifest).encode())
+            sync_folder(temporary)
+            if final.exists():  # only a damaged one can be here: steps are never saved twice
+                shutil.rmtree(final)
+            temporary.rename(final)
+            sync_folder(self.folder)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise _no_space(final, sum(map(len, contents.values())), error) from error
+
+    def load(self, step: int) -> Checkpoint:
+        """Read a checkpoint, refusing one whose files differ from its manifest."""
+        folder = self.path(step)
+        contents = {name: self._checked(folder, name) for name in _NAMES}
+        state = json.loads(contents["state.json"])
+        return Checkpoint(
+            step=state.pop("step"),
+            model=load(contents["model.safetensors"]),
+            optimizer=load(contents["optimizer.safetensors"]),
+            state=state,
+        )
+
+    def model(self, step: int) -> dict[str, Tensor]:
+        """Only the weights of a checkpoint."""
+        return load(self._checked(self.path(step), "model.safetensors"))
+
+    def _checked(self, folder: Path, name: str) -> bytes:
+        try:
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            expected = manifest["files"][name]["sha256"]
+            content = (folder / name).read_bytes()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"{folder}: the checkpoint is incomplete or damaged ({name}: {error})") from error
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise ModelError(f"{folder}: the checkpoint is damaged ({name} differs from its manifest)")
+        return content
+
+    def latest(self) -> tuple[Checkpoint | None, list[str]]:
+        """The newest valid checkpoint, and what is wrong with newer ones that were passed over."""
+        damages: list[str] = []
+        for step in reversed(self.steps()):
+            try:
+                return self.load(step), damages
+            except (ModelError, SafetensorError) as error:
+                damages.append(str(error))
+        return None, damages
+
+    def keep(self, steps: Collection[int]) -> None:
+        """Delete all checkpoints but these, and what interrupted saves left behind."""
+        for step in self.steps():
+            if step not in steps:
+                shutil.rmtree(self.path(step), ignore_errors=True)
+        self.clean()
+
+    def clean(self) -> None:
+        """Delete what interrupted saves left behind."""
+        if self.folder.is_dir():
+            for path in self.folder.glob(".tmp-*"):
+                shutil.rmtree(path, ignore_errors=True)

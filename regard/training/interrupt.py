@@ -1,0 +1,45 @@
+"""Signals set a flag; the loop looks at it between steps, saves, and leaves. A second signal ends at once."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+class Interrupted(Exception):
+    """Training was asked to stop; its state is saved."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name} after step {step}; the state is saved")
+        self.exit_code = 128 + number
+
+
+class Interrupt:
+    """The flag."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.number is not None:
+            os._exit(128 + number)
+        self.number = number
+
+
+@contextmanager
+def heeding_signals() -> Iterator[Interrupt]:
+    """Catch SIGINT, SIGTERM and SIGUSR1 for the length of a block; outside the main thread nothing is caught."""
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,48 @@
+"""How far a training has come: everything the loop must remember besides weights, optimiser and random state."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from regard.data.batches import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Counts after `step` updates. `validated` lists the steps whose checkpoints may be averaged."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    without_gain: int = 0
+    skipped: int = 0
+    validated: tuple[int, ...] = ()
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(epoch=self.epoch, position=self.position)
+
+    def moved(self, cursor: Cursor) -> "Progress":
+        """With the data before `cursor` done."""
+        return replace(self, epoch=cursor.epoch, position=cursor.position)
+
+    def judged(self, value: float, *, average: int) -> "Progress":
+        """After a validation whose `value` is better when larger."""
+        gained = self.best is None or value > self.best
+        return replace(
+            self,
+            best=value if gained else self.best,
+            best_step=self.step if gained else self.best_step,
+            without_gain=0 if gained else self.without_gain + 1,
+            validated=(*self.validated, self.step)[-average:],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> "Progress":
+        return cls(**{**record, "validated": tuple(record["validated"])})
