@@ -44,7 +44,7 @@ def make(
     if world != "pocket":
         raise UsageError(f"{world!r} is not known; there is one built-in world: pocket")
     made = make_pocket(output, task=task, size=size, seed=seed, source=source, target=target)
-    for name, count in made.counts.items():
+    for name, count in made.lines.items():
         typer.echo(f"{output / name}.tsv: {count:,} pairs", err=True)
 
 

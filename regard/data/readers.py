@@ -32,6 +32,9 @@ BadLines = Literal["refuse", "skip"]
 Parser = Callable[[str, Place], Mapping[str, str] | None]
 """Fields of a line; None for a line that is no example (a header); raises BadLine."""
 
+ANNOTATIONS: Final = ("alignment",)
+"""Keys of a JSONL record that become fields of its example besides source and target."""
+
 MORE: Final = "Mend the line, or set `data.bad_lines: skip` to leave such lines out and have them listed"
 
 
@@ -209,7 +212,7 @@ class _ColumnParser:
 
 
 class _JsonParser:
-    """Two keys of a JSON object."""
+    """Two keys of a JSON object, and the gold annotations beside them."""
 
     def __init__(self, source: str, target: str) -> None:
         self._source = source
@@ -218,7 +221,8 @@ class _JsonParser:
     def __call__(self, line: str, place: Place) -> Mapping[str, str]:
         try:
             record = parse_record(line)
-            return {"source": look_up(record, self._source), "target": look_up(record, self._target)}
+            gold = {key: look_up(record, key) for key in ANNOTATIONS if key in record}
+            return {**gold, "source": look_up(record, self._source), "target": look_up(record, self._target)}
         except ValueError as error:
             raise BadLine("json", place, f"{error}. Found: {excerpt(line)}", MORE) from None
 

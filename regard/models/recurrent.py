@@ -8,12 +8,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.data.batch import Ids, Source
 from regard.models.contracts import Decoder, Encoder, State
 from regard.models.memory import Memory, lengthen, unit_spans
-from regard.nn import AdditiveAttention, Embedding, GRUCell, Keys, Recurrent, Site, visit
+from regard.nn import AdditiveAttention, Embedding, GRUCell, Keys, Recurrent, Site, dropout, visit
 from regard.nn.recurrent import CellName
 
 
@@ -50,13 +49,13 @@ class RecurrentEncoder(Encoder):
     def encode(self, source: Source) -> Memory:
         assert isinstance(source, Ids)
         embedded = visit(Site("encoder", "embedding"), self.embedding(source.ids[..., 0]))
-        embedded = functional.dropout(embedded, self.dropout, self.training)
+        embedded = dropout(embedded, self.dropout, self.training)
         states = visit(Site("encoder", "cell"), self.network(embedded, source.mask))  # (B, N, C)
         last = (source.mask.sum(1) - 1).clamp(min=0)  # (B,)
         forward = states[torch.arange(states.size(0)), last, : self.network.width]
         backward = states[:, 0, self.network.width :]
         return Memory(
-            states=functional.dropout(states, self.dropout, self.training),
+            states=dropout(states, self.dropout, self.training),
             mask=source.mask,
             summary=backward if self.summary == "backward" else torch.cat((forward, backward), dim=-1),
             spans=unit_spans(source.mask),
@@ -134,12 +133,12 @@ class BahdanauDecoder(Decoder):
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded = visit(Site("decoder", "embedding"), self.embedding(tokens))
-        return functional.dropout(embedded, self.dropout, self.training)
+        return dropout(embedded, self.dropout, self.training)
 
     def _deep(self, state: Tensor, token: Tensor, context: Tensor) -> Tensor:
         """The maxout layer: (..., D), (..., D), (..., C) → (..., D)."""
         pairs = self.deep_state(state) + self.deep_token(token) + self.deep_context(context)
-        return functional.dropout(pairs.unflatten(-1, (-1, 2)).amax(-1), self.dropout, self.training)
+        return dropout(pairs.unflatten(-1, (-1, 2)).amax(-1), self.dropout, self.training)
 
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         """Only attention and recurrence run step by step; all else is one product over all steps."""

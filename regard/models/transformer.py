@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.data.batch import Ids, Source
 from regard.models.contracts import Decoder, Encoder, State
@@ -19,6 +18,7 @@ from regard.nn import (
     Site,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    dropout,
     visit,
 )
 
@@ -46,7 +46,7 @@ class TransformerEncoder(Encoder):
         """The summary is the mean of the states."""
         assert isinstance(source, Ids)
         states = visit(Site("encoder", "embedding"), self.positions(self.embedding(source.ids[..., 0])))
-        states = functional.dropout(states, self.dropout, self.training)  # (B, N, D)
+        states = dropout(states, self.dropout, self.training)  # (B, N, D)
         mask = source.mask[:, None, None, :]
         for layer in self.layers:
             states = layer(states, mask)
@@ -169,7 +169,7 @@ class TransformerDecoder(Decoder):
 
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         states = visit(Site("decoder", "embedding"), self.positions(self.embedding(inputs)))
-        states = functional.dropout(states, self.dropout, self.training)  # (B, M, D)
+        states = dropout(states, self.dropout, self.training)  # (B, M, D)
         mask = memory.mask[:, None, None, :]
         for layer in self._layers():
             states = layer(states, layer.cross.prepare(memory.states), mask)

@@ -1,6 +1,7 @@
 """The parts that models are built of."""
 
 from regard.nn.attention import AdditiveAttention, Keys, MultiHeadAttention, masked_softmax
+from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, embedding_table
 from regard.nn.feedforward import FeedForward
 from regard.nn.loss import smoothed_cross_entropy
@@ -22,6 +23,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Watcher",
+    "dropout",
     "embedding_table",
     "masked_softmax",
     "sinusoids",

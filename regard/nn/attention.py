@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.nn.dropout import dropout
 from regard.nn.sites import Site, visit, watched
 
 
@@ -80,24 +81,28 @@ class MultiHeadAttention(nn.Module):
         `mask` is broadcast to (B, H, Q, N), True where a key may be looked at; `causal` lets query i see keys ≤ i.
         """
         query = self.split(self.query(queries))  # (B, H, Q, E)
-        dropout = self.dropout if self.training else 0.0
         looking = watched(self.site)
         if causal and (looking or mask is not None):  # the fused kernel takes a mask or `is_causal`, not both
             mask, causal = _past(query, keys, mask), False
         if looking:
-            context = self.explicit(query, keys, mask, dropout=dropout)
+            context = self.explicit(query, keys, mask)
         else:
             context = functional.scaled_dot_product_attention(
-                query, keys.keys, keys.values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+                query,
+                keys.keys,
+                keys.values,
+                attn_mask=mask,
+                dropout_p=self.dropout if self.training else 0.0,
+                is_causal=causal,
             )
         rows, _, items, _ = context.shape
         return self.output(context.transpose(1, 2).reshape(rows, items, -1))
 
-    def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None, *, dropout: float) -> Tensor:
+    def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
         """The same context, with the weights made and shown to whoever looks."""
         scores = query @ keys.keys.transpose(-1, -2) / math.sqrt(query.size(-1))  # (B, H, Q, N)
         weights = visit(self.site, masked_softmax(scores, mask))
-        return weighted(functional.dropout(weights, dropout), keys.values)
+        return weighted(dropout(weights, self.dropout, self.training), keys.values)
 
 
 class AdditiveAttention(nn.Module):

@@ -3,6 +3,8 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.nn.dropout import dropout
+
 
 class FeedForward(nn.Module):
     """Vaswani et al. 2017, equation 2: max(0, x W_1 + b_1) W_2 + b_2."""
@@ -19,4 +21,4 @@ class FeedForward(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         active = functional.relu(self.inner(states))
-        return self.outer(functional.dropout(active, self.dropout, self.training))
+        return self.outer(dropout(active, self.dropout, self.training))

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.nn.dropout import dropout as drop
+
 CellName = Literal["gru", "gru_cho"]
 
 
@@ -76,7 +78,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.cell = cell
         self.two_way = two_way
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
         directions = 2 if two_way else 1
         widths = [input_width, *[width * directions] * (layers - 1)]
         self.layers = nn.ModuleList(
@@ -93,7 +95,7 @@ class Recurrent(nn.Module):
         states = inputs
         for index, layer in enumerate(self.layers):
             if index:
-                states = self.dropout(states)
+                states = drop(states, self.dropout, self.training)
             states = self._fused(layer, states, mask) if isinstance(layer, nn.GRU) else self._steps(layer, states, mask)
         return states
 

@@ -8,9 +8,9 @@ Shapes: B rows, N source items, M target items, T items seen so far, S sentences
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.nn.attention import Keys, MultiHeadAttention
+from regard.nn.dropout import dropout
 from regard.nn.feedforward import FeedForward
 from regard.nn.sites import Part, Site, visit
 
@@ -30,7 +30,7 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, result: Tensor) -> Tensor:
         """What the next part sees."""
-        total = states + functional.dropout(result, self.dropout, self.training)
+        total = states + dropout(result, self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
 

@@ -1,8 +1,8 @@
 """The schema of a run: every setting, declared and explained once.
 
 A recipe is data: frozen, without code, without paths to import. Unknown keys are errors. Common settings of a section
-(`model.layers`, `text.size`) hold for both sides; a side that differs says so in its own block (`model.encoder.layers`).
-Sizes that come from data (a vocabulary, the number of rows) are never fields here.
+(`model.layers`, `text.size`) hold for both sides; a side that differs says so in its own block
+(`model.encoder.layers`). Sizes that come from data (a vocabulary, the number of rows) are never fields here.
 """
 
 from typing import Annotated, Literal

@@ -165,11 +165,11 @@ class CodesTokenizer:
 
     def _halves(self, piece: str) -> tuple[str, str] | None:
         halves = self._parts.get(piece)
-        if halves is None or halves[1] != " ":
-            return halves
-        # Version 0.1 may have joined the end of the word last: undo the merge before that one.
-        left = self._parts.get(halves[0])
-        return None if left is None else (left[0], left[1] + " ")
+        if halves is None or halves[1] == " ":
+            # Version 0.1 joins the end of the word late or never: undo the merge before that.
+            left, right = self._parts.get(piece.removesuffix(" "), ("", ""))
+            return (left, right + " ") if left else None
+        return halves
 
     def decode(self, ids: Sequence[int]) -> str:
         return join_surfaces(self._surfaces, ids, self.margin)

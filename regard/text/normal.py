@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from regard.text.encoding import Encoding
 from regard.text.storage import Stored, StoredTokenizer, write_tokenizer
@@ -13,6 +13,9 @@ from regard.text.utf8 import to_bytes
 
 Form = Literal["none", "nfc", "nfkc"]
 Place = tuple[int, int]
+
+_LONGEST_STRETCH: Final = 256
+"""Characters that are normalised together; Unicode's stream-safe text has at most 30 marks in a row (UAX 15)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Normaliser:
 
 def _compose(text: str, places: list[Place], form: Literal["nfc", "nfkc"]) -> tuple[str, list[Place]]:
     name: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
-    if unicodedata.is_normalized(name, text):
+    if text.isascii() or (form == "nfc" and max(text) < "\u0300"):
         return text, places
     parts, new_places = [], []
     for start, end in _stretches(text, name):
@@ -77,10 +80,13 @@ def _compose(text: str, places: list[Place], form: Literal["nfc", "nfkc"]) -> tu
 
 
 def _stretches(text: str, name: Literal["NFC", "NFKC"]) -> Iterator[Place]:
-    """Ranges of a text that can be normalised one by one: none reaches over into its neighbours."""
+    """Ranges of a text that can be normalised one by one: none reaches over into its neighbours.
+
+    Longer runs of marks than any writing has are cut, because `unicodedata.normalize` takes quadratic time for them.
+    """
     start = 0
     for place in range(1, len(text)):
-        if _begins(text[start:place], text[place], name):
+        if place - start >= _LONGEST_STRETCH or _begins(text[start:place], text[place], name):
             yield start, place
             start = place
     if text:

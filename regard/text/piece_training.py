@@ -27,6 +27,8 @@ SMALLEST: Final = FIRST_FREE + 256 + 2
 _COVERAGE: Final = 0.9995
 """Share of the text whose characters get an id each; the rest keeps the ids of bytes in use."""
 
+_SHORT: Final = re.compile(".{1,4000}(?= |$)|.{1,4000}")
+
 
 def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: int) -> bytes:
     """The serialised sentencepiece model of some texts."""
@@ -84,7 +86,11 @@ def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[st
 
 
 def _sentences(texts: Sequence[str], alphabet: Sequence[str]) -> Iterator[str]:
-    """The stretches of texts that consist of the alphabet; a text begins with a space, as it does when encoded."""
+    """The stretches of texts that consist of the alphabet; a text begins with a space, as it does when encoded.
+
+    Long ones are cut before a space: the time that sentencepiece takes grows with the square of what repeats in a line.
+    """
     outside = re.compile(f"[^{re.escape(''.join(alphabet))}]+")
     for text in texts:
-        yield from (stretch for stretch in outside.split(f" {text}" if text else "") if stretch)
+        for stretch in outside.split(f" {text}" if text else ""):
+            yield from _SHORT.findall(stretch)

@@ -230,3 +230,10 @@ def test_what_is_asked_to_be_jsonl_and_is_not(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tb\n")
     with pytest.raises(DataError, match=r"a\.tsv:1: not JSON objects a line each, but columns separated by tabs"):
         pairs(path, format="jsonl")
+
+
+def test_jsonl_keeps_gold_alignments(tmp_path: Path) -> None:
+    file = tmp_path / "gold.jsonl"
+    file.write_text('{"source": "a b", "target": "c d", "alignment": "0-1 1-0", "tags": "X Y"}\n', encoding="utf-8")
+    (example,) = read_examples(file)
+    assert dict(example.fields) == {"source": "a b", "target": "c d", "alignment": "0-1 1-0"}

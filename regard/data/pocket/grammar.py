@@ -196,7 +196,8 @@ class Grammar(Nominal):
         return [
             place
             for place in verb.places
-            if place in self.concepts.places and not (setting in SMALL and place == "near")
+            if self.place_nouns(place, "light" if setting in SMALL else "full")
+            and not (setting in SMALL and place == "near")
         ]
 
     def places(self, verb: str, setting: str, without: bool) -> list[Rule]:

@@ -104,8 +104,8 @@ class Nominal:
             return rules
         if size == "heavy" and len([noun for noun in nouns if noun.name not in OWNER]) > 1:
             rules.append(Rule(0.25 * total, ((self.coordination, verb, role),), _same))
-        if "person" in tags and role != "goal":
-            rules.append(Rule(0.14 * total, ((self.name,),), _same))
+        if "person" in tags:
+            rules.append(Rule(0.14 * total if self.concepts.names else 0.0, ((self.name,),), _same))
             rules.append(Rule(0.14 * total, ((self.pronoun,),), _same))
         return rules
 
@@ -279,11 +279,14 @@ class Nominal:
             rules.append(Rule(0.2 * one.weight * two.weight / total, (), partial(tuple, [one.name, two.name]), pairs))
         return rules
 
+    def place_nouns(self, preposition: str, size: str) -> list[Noun]:
+        """The nouns that name a place after the preposition; none if the inventory lacks them."""
+        names = frozenset(self.concepts.places.get(preposition, ()))
+        return self.nouns(names, "light" if size == "light" else "plain")
+
     def place(self, preposition: str, size: str) -> list[Rule]:
         """A place; `light` places are three words."""
-        names = self.concepts.places[preposition]
-        within = "light" if size == "light" else "plain"
-        nouns = [noun for noun in self.nouns(frozenset(names), within) if noun.name in names]
+        nouns = self.place_nouns(preposition, size)
         policy = "the" if size == "light" else "place"
         inner = "bare" if size == "light" else "light"
         word = preposition.split()[0]
@@ -298,7 +301,7 @@ class Nominal:
             for verb in self.concepts.verbs
             if not verb.subjects.isdisjoint(noun.tags)
             and (verb.frame == "alone" or (verb.frame == "object" and self.nouns(verb.objects, "light")))
-            and (not verb.place_required or any(place in self.concepts.places for place in verb.places))
+            and (not verb.place_required or any(self.place_nouns(place, "light") for place in verb.places))
         ]
         found += [
             (verb, "object")
@@ -334,7 +337,7 @@ class Nominal:
         if concept.frame == "object":
             target: Symbol = (self.argument, verb, "object", "definite", "light")
             return [Rule(1.0, (target,), partial(_gap_subject, verb, tense))]
-        places = [place for place in concept.places if place in self.concepts.places and place != "near"]
+        places = [place for place in concept.places if place != "near" and self.place_nouns(place, "light")]
         rules = [Rule(1.0, ((self.place, place, "light"),), partial(_gap_alone, verb, tense)) for place in places]
         if not concept.place_required:
             rules.append(Rule(1.0, (), partial(_gap_alone, verb, tense, None)))

@@ -1,0 +1,167 @@
+"""Counts, probabilities and lengths of the pocket grammar, and that English determines everything."""
+
+import math
+from collections import Counter
+from random import Random
+
+import pytest
+
+from regard.data.pocket import CONCEPTS, LANGUAGES, World
+from regard.data.pocket.grammar import ALL_KINDS
+from regard.data.pocket.phrases import Clause, Sentence
+from regard.data.pocket.rules import Rule, Rules, Symbol, _Table
+from regard.errors import RegardError
+
+AMBIGUOUS = [
+    "man bank_money bank_river river paint visit go work steep old green",
+    "man letter_mail letter_sign word write forget open long first",
+    "man bat_animal bat_club feed sell black broken",
+    "man match_fire match_game light win see good",
+    "man plant_green plant_factory buy water visit work new green",
+    "man question bed word house hat bag hard_solid hard_difficult light_bright light_weight forget",
+    "man cat eat_person eat_animal apple mouse",
+    "Anna she woman know know_that like see cat dog",
+]
+
+
+class FlatRules(Rules):
+    """Every rule of a symbol equally likely, so that rare shapes are drawn often."""
+
+    def table(self, symbol: Symbol) -> _Table:
+        rules = super().table(symbol).rules
+        share = 1 / len(rules)
+        cumulative = tuple((index + 1) * share for index in range(len(rules)))
+        self._tables[symbol] = _Table(rules, cumulative, (math.log(share),) * len(rules))
+        return self._tables[symbol]
+
+
+def small_world(words: str) -> World:
+    return World(CONCEPTS.restricted_to(frozenset(words.split())))
+
+
+def test_there_are_more_than_a_billion_sentences() -> None:
+    assert World().count() > 10**9
+
+
+@pytest.mark.parametrize("words", ["dog bark", "dog bark today yesterday", "bus arrive new"])
+def test_small_worlds_enumerated(words: str) -> None:
+    """Counted = enumerated = distinct English, and the probabilities sum to one."""
+    world = small_world(words)
+    found = list(world.enumerate())
+    assert world.count() == len(found) == len({derivation.render("en").text for derivation in found})
+    assert math.fsum(math.exp(derivation.log_probability) for derivation in found) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("words", AMBIGUOUS)
+@pytest.mark.parametrize("setting", ["question", "light"])
+def test_english_determines_the_meaning_of_a_clause(words: str, setting: str) -> None:
+    """All clauses of a world with both senses of a word: no two have the same English."""
+    world = small_world(words)
+    symbol: Symbol = (world.grammar.clause, "past", setting, ALL_KINDS)
+    question: Symbol = (lambda: [Rule(1.0, (symbol,), _statement)],)
+    assert world.rules.count(question) < 60000
+    found = [derivation.render("en").text for derivation in world.enumerate(question)]
+    assert len(found) == len(set(found)) > 1000
+
+
+def _statement(clause: object) -> object:
+    assert isinstance(clause, Clause)
+    return Sentence(clause)
+
+
+@pytest.mark.parametrize("words", AMBIGUOUS)
+def test_english_determines_german_and_french(words: str) -> None:
+    """Whole sentences of small worlds, drawn until many repeat."""
+    world = small_world(words)
+    world.rules = FlatRules()
+    random = Random(5)
+    meanings = {}
+    for _ in range(4000):
+        derivation = world.sample(random)
+        assert meanings.setdefault(derivation.render("en").text, derivation.sentence) == derivation.sentence
+
+
+def test_every_sentence_has_3_to_25_words() -> None:
+    world = World()
+    world.rules = FlatRules()
+    random = Random(2)
+    lengths = {language: Counter[int]() for language in LANGUAGES}
+    for _ in range(8000):
+        derivation = world.sample(random)
+        for language in LANGUAGES:
+            lengths[language][len(derivation.render(language).words)] += 1
+    for language, counted in lengths.items():
+        assert min(counted) >= 3, language
+        assert 18 <= max(counted) <= 25, language
+
+
+def test_vocabulary_is_at_least_300_words_and_every_concept_is_met() -> None:
+    world, random = World(), Random(1)
+    derivations = [world.sample(random) for _ in range(20000)]
+    for language in LANGUAGES:
+        words = Counter(word for derivation in derivations for word in derivation.render(language).words)
+        assert 300 <= len(words) <= 750, language
+        assert sum(count < 5 for count in words.values()) < 0.05 * len(words), language
+    named = Counter(str(derivation.sentence) for derivation in derivations)
+    text = "\n".join(named)
+    for concept in (*CONCEPTS.nouns, *CONCEPTS.adjectives, *CONCEPTS.verbs):
+        assert text.count(f"'{concept.name}'") >= 30, concept.name
+
+
+def test_frequencies_follow_the_probabilities() -> None:
+    """Drawn frequencies of the commonest sentences of a small world against their exact probabilities."""
+    world = small_world("dog bark")
+    exact = {derivation.sentence: derivation.log_probability for derivation in world.enumerate()}
+    random, draws = Random(11), 20000
+    drawn = Counter()
+    for _ in range(draws):
+        derivation = world.sample(random)
+        assert derivation.log_probability == pytest.approx(exact[derivation.sentence], abs=1e-9)
+        drawn[derivation.sentence] += 1
+    for sentence in sorted(exact, key=lambda found: -exact[found])[:25]:
+        probability = math.exp(exact[sentence])
+        deviation = math.sqrt(draws * probability * (1 - probability))
+        assert abs(drawn[sentence] - draws * probability) < 4.5 * deviation
+
+
+def test_mass_is_what_enumeration_leaves() -> None:
+    world = small_world("dog bark small old")
+    held_out = frozenset({("old", "dog")})
+    left = [found for found in world.enumerate() if held_out.isdisjoint(found.combinations)]
+    assert 0 < len(left) < world.count()
+    expected = math.log(math.fsum(math.exp(found.log_probability) for found in left))
+    assert world.log_mass(held_out) == pytest.approx(expected, abs=1e-9)
+    assert world.log_mass(frozenset()) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_combinations_are_those_in_the_sentences() -> None:
+    world, random = World(), Random(4)
+    known = world.combinations()
+    for _ in range(500):
+        derivation = world.sample(random)
+        assert known.issuperset(derivation.combinations)
+        meaning = str(derivation.sentence)
+        for first, second in derivation.combinations:
+            assert f"'{first}'" in meaning
+            assert f"'{second}'" in meaning
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_alignments_cover_the_target(target: str) -> None:
+    world, random = World(), Random(3)
+    linked = total = 0
+    for _ in range(2000):
+        derivation = world.sample(random)
+        source_words, target_words = derivation.render("en").words, derivation.render(target).words
+        links = derivation.alignment("en", target)
+        assert links
+        assert all(0 <= i < len(source_words) and 0 <= j < len(target_words) for i, j in links)
+        linked += len({j for _, j in links})
+        total += len(target_words)
+    assert linked / total >= 0.95
+
+
+def test_unknown_language_is_refused() -> None:
+    derivation = World().sample(Random(1))
+    with pytest.raises(RegardError, match="does not speak 'it'; choose one of en, de, fr"):
+        derivation.render("it")
