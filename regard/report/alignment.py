@@ -6,6 +6,7 @@ Shapes: M target words, N source words; weights (M, N), a row for each target wo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,23 @@ class AlignmentPicture:
         weights = self.weights[row].tolist()
         order = sorted(range(len(weights)), key=lambda column: (-weights[column], column))
         return [(column, weights[column]) for column in order[:most] if weights[column] >= least or column == order[0]]
+
+    def plot(self, file: str | Path | None = None) -> str:
+        """The picture as SVG, also written to a file if one is named."""
+        svg = to_svg(self)
+        if file is not None:
+            Path(file).write_text(svg, encoding="utf-8")
+        return svg
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return to_svg(self)
+
+    def __str__(self) -> str:
+        """What a terminal shows."""
+        from regard.report.terminal import to_text
+
+        return to_text(self)
 
 
 def to_svg(picture: AlignmentPicture) -> str:

@@ -3,14 +3,15 @@
 A checkpoint is a folder `step-00001200/` with `model.safetensors`, `optimizer.safetensors`, `state.json` and, written
 last, `manifest.json` with size and sha256 of each. It is written under another name, every file and the folder are
 synced, and only then renamed. A name is never written twice. The latest is the highest step with a valid manifest; a
-damaged one is passed over. Old ones are deleted only after a new one is safe. No pickle anywhere.
+damaged one is passed over and set aside as `damaged-00001200/`. Old ones are deleted only after a new one is safe. No
+pickle anywhere.
 """
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,9 @@ class Checkpoints:
         """Steps that have a checkpoint folder, oldest first; whether they are valid shows when they are read."""
         if not self.folder.is_dir():
             return []
-        names = (path.name for path in self.folder.iterdir() if path.is_dir())
-        return sorted(int(name[5:]) for name in names if name.startswith("step-") and name[5:].isdigit())
+        names = (path.name.removeprefix("step-") for path in self.folder.iterdir() if path.is_dir())
+        steps = (int(name) for name in names if name.isascii() and name.isdigit())
+        return sorted(step for step in steps if self.path(step).is_dir())
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
@@ -112,8 +114,6 @@ class Checkpoints:
                 write_file(temporary / name, content)
             write_file(temporary / "manifest.json", json.dumps(manifest).encode())
             sync_folder(temporary)
-            if final.exists():  # only a damaged one can be here: steps are never saved twice
-                shutil.rmtree(final)
             temporary.rename(final)
             sync_folder(self.folder)
         except OSError as error:
@@ -126,24 +126,35 @@ class Checkpoints:
         contents = {name: self._checked(folder, name) for name in _NAMES}
         state = json.loads(contents["state.json"])
         return Checkpoint(
-            step=state.pop("step"),
-            model=load(contents["model.safetensors"]),
-            optimizer=load(contents["optimizer.safetensors"]),
-            state=state,
+            step=step,
+            model=_tensors(folder, contents["model.safetensors"]),
+            optimizer=_tensors(folder, contents["optimizer.safetensors"]),
+            state={key: value for key, value in state.items() if key not in ("format", "step")},
         )
 
     def model(self, step: int) -> dict[str, Tensor]:
         """Only the weights of a checkpoint."""
-        return load(self._checked(self.path(step), "model.safetensors"))
+        return _tensors(self.path(step), self._checked(self.path(step), "model.safetensors"))
+
+    def damage(self, step: int) -> str:
+        """What is wrong with the weights of a checkpoint; empty if nothing is."""
+        try:
+            self.model(step)
+        except ModelError as error:
+            return str(error)
+        return ""
 
     def _checked(self, folder: Path, name: str) -> bytes:
         try:
             manifest = json.loads((folder / "manifest.json").read_bytes())
-            expected = manifest["files"][name]["sha256"]
+            version, files = manifest["format"], manifest["files"]
+            expected = {each: (files[each]["size"], files[each]["sha256"]) for each in _NAMES}
             content = (folder / name).read_bytes()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"{folder}: the checkpoint is incomplete or damaged ({name}: {error})") from error
-        if hashlib.sha256(content).hexdigest() != expected:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ModelError(f"{folder}: the checkpoint is incomplete or damaged ({name}: {error!r})") from error
+        if version != FORMAT:
+            raise ModelError(f"{folder}: a checkpoint of format {version!r}; this version reads format {FORMAT}")
+        if (len(content), hashlib.sha256(content).hexdigest()) != expected[name]:
             raise ModelError(f"{folder}: the checkpoint is damaged ({name} differs from its manifest)")
         return content
 
@@ -153,7 +164,7 @@ class Checkpoints:
         for step in reversed(self.steps()):
             try:
                 return self.load(step), damages
-            except (ModelError, SafetensorError) as error:
+            except ModelError as error:
                 damages.append(str(error))
         return None, damages
 
@@ -164,8 +175,23 @@ class Checkpoints:
                 shutil.rmtree(self.path(step), ignore_errors=True)
         self.clean()
 
+    def set_aside(self, steps: Iterable[int]) -> None:
+        """Give damaged checkpoints another name, so that they are not in the way and can still be looked at."""
+        for step in steps:
+            aside = self.folder / f"damaged-{step:08d}"
+            shutil.rmtree(aside, ignore_errors=True)
+            if self.path(step).exists():
+                self.path(step).rename(aside)
+
     def clean(self) -> None:
         """Delete what interrupted saves left behind."""
         if self.folder.is_dir():
             for path in self.folder.glob(".tmp-*"):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _tensors(folder: Path, content: bytes) -> dict[str, Tensor]:
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise ModelError(f"{folder}: the checkpoint holds no tensors ({error})") from error

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from regard.errors import RegardError
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
-class Interrupted(Exception):
-    """Training was asked to stop; its state is saved."""
+class Interrupted(RegardError):
+    """Training was asked to stop; its state is saved. Shells call an end by signal n an exit code of 128 + n."""
 
     def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name} after step {step}; the state is saved")
+        super().__init__(
+            f"stopped by {signal.Signals(number).name} after step {step:,}; the state is saved. Run the same command "
+            "again to go on"
+        )
         self.exit_code = 128 + number
 
 

@@ -2,8 +2,8 @@
 
 A step is one optimiser update on one global batch, which may be split into micro-batches. The loss of a step is the sum
 over its tokens divided by their count, however it is split. Whatever happens between two steps (validation, saving, an
-interruption) leaves the next step as it would have been: all state is in weights, optimiser, torch's random state and
-`Progress`.
+interruption) leaves the next step as it would have been: all state is in weights, optimiser, torch's random state,
+`Progress` and, for the next line of the log, `Meter`.
 """
 
 import math
@@ -22,10 +22,13 @@ from regard.models import System
 from regard.training.checkpoints import Checkpoint, Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
 from regard.training.interrupt import Interrupted, heeding_signals
+from regard.training.meter import Meter
 from regard.training.progress import Progress
 from regard.training.settings import Settings, learning_rate
 
 SKIPS_IN_A_ROW = 3
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of each parameter."""
 
 
 class Corpus(Protocol):
@@ -80,6 +83,7 @@ class Trainer:
             system.parameters(), lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay
         )
         self.progress = Progress()
+        self.meter = Meter()
 
     def run(self) -> Outcome:
         """Go on from the latest checkpoint, or start, and train until a limit is reached."""
@@ -88,31 +92,29 @@ class Trainer:
         damages = self.resume()
         total = self.expected_steps()
         self.tell(Started(self.progress, total, self.estimate(total), tuple(damages)))
-        meter = _Meter()
         with heeding_signals() as interrupt:
             for cursor, parts in self.corpus.from_(self.progress.cursor, settings.accumulate):
                 if reason := self.reason_to_end():
                     break
                 began = time.perf_counter()
                 self.system.train()
-                self.update(parts, cursor, meter)
-                meter.seconds += (elapsed := time.perf_counter() - began)
+                updated = self.update(parts, cursor)
+                self.meter.seconds += (elapsed := time.perf_counter() - began)
                 self.progress = replace(self.progress, seconds=self.progress.seconds + elapsed)
-                if self.progress.step % settings.log_every == 0:
-                    self.tell(meter.stepped(self.progress, learning_rate(self.progress.step, settings)))
-                    meter = _Meter()
-                self.between_steps()
+                if updated:
+                    self.between_steps()
                 if interrupt.number is not None:
                     self.save()
                     raise Interrupted(interrupt.number, self.progress.step)
+        if self.meter.steps:
+            self.tell_means()
         if not self.progress.validated or self.progress.validated[-1] != self.progress.step:
             self.judge()
-        if self.progress.step not in self.checkpoints.steps():
             self.save()
         self.tell(Ended(self.progress, reason))
         return Outcome(self.progress, reason)
 
-    def update(self, parts: Sequence[Batch], cursor: Cursor, meter: "_Meter") -> None:
+    def update(self, parts: Sequence[Batch], cursor: Cursor) -> bool:
         """One optimiser update; left out, and counted, if its loss or gradient is not finite."""
         step = self.progress.step + 1
         rate = learning_rate(step, self.settings)
@@ -130,10 +132,11 @@ class Trainer:
         self.progress = self.progress.moved(cursor)
         if not (math.isfinite(total) and math.isfinite(norm)):
             self.skip(f"step {step}: loss {total / count:.4g}, gradient norm {norm:.4g}")
-            return
+            return False
         self.optimizer.step()
         self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
-        meter.add(total, likelihood, count, norm)
+        self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
+        return True
 
     def skip(self, reason: str) -> None:
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
@@ -145,10 +148,14 @@ class Trainer:
             )
 
     def between_steps(self) -> None:
-        """Validate and save where they are due."""
+        """Report, validate and save where they are due. The last step is judged before it is saved."""
         settings, progress = self.settings, self.progress
+        if progress.step % settings.log_every == 0:
+            self.tell_means()
+            self.meter = Meter()
         every = settings.validate_every
         due = progress.step % every == 0 if every else progress.position == 0
+        due = due or bool(self.reason_to_end())
         if due:
             self.judge()
         save = settings.save_every is not None and progress.step % settings.save_every == 0
@@ -189,6 +196,8 @@ class Trainer:
     def estimate(self, total: int | None) -> float | None:
         """Seconds to the end, from a few trial passes that leave no trace."""
         left = None if self.settings.minutes is None else 60 * self.settings.minutes - self.progress.seconds
+        if self.reason_to_end():
+            return 0.0
         if total is None:
             return left
         self.system.train()
@@ -215,62 +224,55 @@ class Trainer:
                 step=self.progress.step,
                 model=weights(self.system),
                 optimizer={**self._moments(), "random": torch.get_rng_state()},
-                state={"progress": self.progress.to_json()},
+                state={"progress": self.progress.to_json(), "meter": self.meter.to_json()},
             )
         )
         self.checkpoints.keep({self.progress.step, self.progress.best_step, *self.progress.validated})
         self.tell(Saved(self.progress))
 
     def resume(self) -> list[str]:
-        """Take up the latest valid checkpoint, if there is one; returns what was found damaged."""
+        """Take up the latest valid checkpoint, if there is one; returns what was found damaged.
+
+        Later ones are damaged, and are set aside, for their steps come again. So is the best one, or one that was to be
+        averaged, if it is damaged.
+        """
         self.checkpoints.clean()
         checkpoint, damages = self.checkpoints.latest()
-        if checkpoint is not None:
-            load_weights(self.system, checkpoint.model)
-            for name, parameter in self.system.named_parameters():
-                self.optimizer.state[parameter] = {
-                    key: checkpoint.optimizer[f"{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")
-                }
-            torch.set_rng_state(checkpoint.optimizer["random"])
-            self.progress = Progress.from_json(checkpoint.state["progress"])
-        return damages
+        if checkpoint is None:
+            self.checkpoints.set_aside(self.checkpoints.steps())
+            return damages
+        load_weights(self.system, checkpoint.model)
+        for name, parameter in self.system.named_parameters():
+            if f"{name}/step" in checkpoint.optimizer:
+                self.optimizer.state[parameter] = {key: checkpoint.optimizer[f"{name}/{key}"] for key in MOMENTS}
+        torch.set_rng_state(checkpoint.optimizer["random"])
+        self.meter = Meter.from_json(checkpoint.state["meter"])
+        progress = Progress.from_json(checkpoint.state["progress"])
+        lost = {
+            step: damage
+            for step in sorted({progress.best_step, *progress.validated} - {0, progress.step})
+            if (damage := self.checkpoints.damage(step))
+        }
+        self.progress = progress.without(lost)
+        later = (step for step in self.checkpoints.steps() if step > progress.step)
+        self.checkpoints.set_aside((*lost, *later))
+        return [*damages, *lost.values()]
 
     def _moments(self) -> dict[str, Tensor]:
+        """The state of the optimiser by name; empty before the first update."""
         return {
             f"{name}/{key}": self.optimizer.state[parameter][key]
             for name, parameter in self.system.named_parameters()
-            for key in ("step", "exp_avg", "exp_avg_sq")
+            if parameter in self.optimizer.state
+            for key in MOMENTS
         }
+
+    def tell_means(self) -> None:
+        self.tell(self.meter.stepped(self.progress, learning_rate(self.progress.step, self.settings)))
 
     def tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
-
-
-class _Meter:
-    """Sums since the last report."""
-
-    def __init__(self) -> None:
-        self.total = self.likelihood = self.norm = self.seconds = 0.0
-        self.tokens = self.steps = 0
-
-    def add(self, total: float, likelihood: float, tokens: int, norm: float) -> None:
-        self.total += total
-        self.likelihood += likelihood
-        self.tokens += tokens
-        self.norm += norm
-        self.steps += 1
-
-    def stepped(self, progress: Progress, rate: float) -> Stepped:
-        tokens = max(1, self.tokens)
-        return Stepped(
-            progress=progress,
-            loss=self.total / tokens,
-            likelihood=self.likelihood / tokens,
-            learning_rate=rate,
-            gradient_norm=self.norm / max(1, self.steps),
-            tokens_per_second=self.tokens / max(self.seconds, 1e-9),
-        )
 
 
 class keeping_random_state:  # noqa: N801
@@ -289,7 +291,7 @@ def weights(system: System) -> dict[str, Tensor]:
 
 
 def load_weights(system: System, tensors: Mapping[str, Tensor]) -> None:
-    """Copy weights into a system that has the same names and shapes; `check_weights` says so in words before."""
+    """Copy weights into a system that has the same names and shapes."""
     with torch.no_grad():
         for name, parameter in system.named_parameters():
             parameter.copy_(tensors[name])

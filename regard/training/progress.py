@@ -1,5 +1,7 @@
 """How far a training has come: everything the loop must remember besides weights, optimiser and random state."""
 
+import math
+from collections.abc import Container
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -30,14 +32,24 @@ class Progress:
         return replace(self, epoch=cursor.epoch, position=cursor.position)
 
     def judged(self, value: float, *, average: int) -> "Progress":
-        """After a validation whose `value` is better when larger."""
-        gained = self.best is None or value > self.best
+        """After a validation whose `value` is better when larger; one that is not a number is no gain."""
+        gained = not math.isnan(value) and (self.best is None or value > self.best)
         return replace(
             self,
             best=value if gained else self.best,
             best_step=self.step if gained else self.best_step,
             without_gain=0 if gained else self.without_gain + 1,
             validated=(*self.validated, self.step)[-average:],
+        )
+
+    def without(self, steps: Container[int]) -> "Progress":
+        """With the checkpoints of some steps lost: any later one is better than a best that is gone."""
+        lost = self.best_step in steps
+        return replace(
+            self,
+            best=None if lost else self.best,
+            best_step=0 if lost else self.best_step,
+            validated=tuple(step for step in self.validated if step not in steps),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,3 +208,10 @@ def test_pictures_that_cannot_be_drawn_are_refused(changes: dict[str, object], m
 def test_a_terminal_that_is_too_narrow_is_refused() -> None:
     with pytest.raises(UsageError, match="width = 19: an alignment needs 20 columns or more"):
         to_text(picture(), 19)
+
+
+def test_a_picture_prints_plots_and_shows_itself(tmp_path: Path) -> None:
+    picture = AlignmentPicture(source=["the", "cat"], target=["Katze"], weights=np.array([[0.1, 0.9]]))
+    assert "Katze ← cat 0.90" in str(picture)
+    assert picture.plot(tmp_path / "a.svg") == (tmp_path / "a.svg").read_text(encoding="utf-8") == picture._repr_svg_()
+    assert picture.plot().startswith("<svg")

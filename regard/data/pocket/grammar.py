@@ -131,13 +131,15 @@ class Grammar(Nominal):
         has_object = verb.frame in ("object", "recipient")
         if setting in SMALL:
             return [("none", 1.0)]
-        loads = [("none", 0.5), ("subject", 0.35)]
-        if has_object:
-            loads.append(("object", 0.4))
+        loads = [("none", 0.6)]
+        if self.can_be_heavy(verb, "subject"):
+            loads.append(("subject", 0.18))
+        if has_object and self.can_be_heavy(verb, "object"):
+            loads.append(("object", 0.2))
         if setting == "simple" and not verb.place_required and self.nouns(verb.subjects, "relative"):
-            loads.append(("subject relative", 0.12))
+            loads.append(("subject relative", 0.1))
         if setting == "simple" and verb.frame == "object" and self.nouns(verb.objects, "relative"):
-            loads.append(("object relative", 0.15))
+            loads.append(("object relative", 0.13))
         return loads
 
     def filled(self, verb: str, tense: str, setting: str, manner: str, load: str) -> list[Rule]:

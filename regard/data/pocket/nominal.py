@@ -1,51 +1,17 @@
 """Rules for noun phrases: determiners, adjectives, possessors, attire, relatives, coordination.
 
 Sizes keep sentences within 25 words: `bare` has no adjective, `light` at most one, `plain` is light or a part with its
-owner, `heavy` may have two adjectives, a possessor, attire or be a coordination, `relative` has a relative clause.
+owner. `heavy` has two adjectives, a possessor or attire, or is a coordination; `relative` has a relative clause. What
+is light is never heavy, so that a phrase has one derivation.
 """
 
 from functools import partial
 from typing import Final
 
 from regard.data.pocket.concepts import PRONOUNS, Adjective, Concepts, Noun, Verb
+from regard.data.pocket.determiners import POLICIES
 from regard.data.pocket.phrases import Clause, Coordination, Name, NounPhrase, Place, Pronoun, Relative
 from regard.data.pocket.rules import Rule, Symbol
-
-Determiners = tuple[tuple[str, bool, float], ...]
-"""(determiner, plural, weight) choices."""
-
-_OWN: Final[Determiners] = (
-    ("this", False, 1.0),
-    ("this", True, 0.5),
-    ("my", False, 1.0),
-    ("my", True, 0.4),
-    ("his", False, 0.9),
-    ("his", True, 0.4),
-    ("her", False, 0.9),
-    ("her", True, 0.4),
-)
-_DEFINITE: Final[Determiners] = (("the", False, 9.0), ("the", True, 3.0), *_OWN)
-_COUNTED: Final[Determiners] = (
-    ("every", False, 0.7),
-    ("two", True, 0.7),
-    ("three", True, 0.5),
-    ("some", True, 0.6),
-    ("many", True, 0.5),
-)
-POLICIES: Final[dict[str, Determiners]] = {
-    "definite": _DEFINITE,
-    "subject": (*_DEFINITE, ("a", False, 4.0), *_COUNTED),
-    "object": (*_DEFINITE, ("a", False, 5.0), ("bare", True, 1.8), *_COUNTED),
-    "negated": (*_DEFINITE, ("a", False, 5.0), ("bare", True, 2.0)),
-    "generic": (*_DEFINITE, ("generic", True, 6.0)),
-    "recipient": (*_DEFINITE, ("a", False, 3.0), ("two", True, 0.5), ("three", True, 0.4)),
-    "place": (("the", False, 9.0), ("a", False, 1.0), ("this", False, 0.7), ("his", False, 0.5), ("her", False, 0.5)),
-    "the": (("the", False, 1.0),),
-    "core": (("the", False, 5.0), ("the", True, 1.5), ("this", False, 0.5)),
-    "one": (("the", False, 5.0), ("a", False, 1.0), ("this", False, 0.7)),
-    "number": (("the", False, 4.0), ("the", True, 1.0)),
-}
-"""Which determiners a place in the sentence allows. In every negated clause the choice leaves one reading."""
 
 OWNER: Final = {"bank_river": "water", "letter_sign": "sign_bearer"}
 """Nouns that always name what they belong to (`the bank of the river`), with the tag of the owner."""
@@ -77,11 +43,21 @@ class Nominal:
     def nouns(self, tags: frozenset[str], size: str) -> list[Noun]:
         """The nouns that fit the tags and may have the size."""
         fitting = [noun for noun in self.concepts.nouns if not tags.isdisjoint(noun.tags)]
-        if size == "relative":
-            return [noun for noun in fitting if "_" not in noun.name and self.relative_verbs[noun.name]]
-        if size in ("bare", "light"):
-            return [noun for noun in fitting if noun.name not in OWNER]
-        return [noun for noun in fitting if noun.name not in OWNER or self.owners(noun)]
+        match size:
+            case "relative":
+                return [noun for noun in fitting if "_" not in noun.name and self.relative_verbs[noun.name]]
+            case "heavy":
+                return [noun for noun in fitting if noun.name not in OWNER and self._enlarged(noun, "definite")]
+            case "plain":
+                return [noun for noun in fitting if noun.name not in OWNER or self.owners(noun)]
+            case _:
+                return [noun for noun in fitting if noun.name not in OWNER]
+
+    def can_be_heavy(self, verb: Verb, role: str) -> bool:
+        """Whether a participant of the verb has any heavy form."""
+        tags = self._role_tags(verb, role)
+        several = verb.frame != "recipient" or role != "object"
+        return bool(self.nouns(tags, "heavy")) or (several and len(self.nouns(tags, "light")) > 1)
 
     def owners(self, noun: Noun) -> list[Noun]:
         """What a noun that never stands alone belongs to."""
@@ -99,12 +75,12 @@ class Nominal:
             Rule(noun.weight, ((self.noun_phrase, noun.name, policy, size),), _same, self._pairs(verb, role, noun))
             for noun in nouns
         ]
-        total = sum(noun.weight for noun in nouns)
-        if size == "relative":
-            return rules
-        if size == "heavy" and len([noun for noun in nouns if noun.name not in OWNER]) > 1:
-            rules.append(Rule(0.25 * total, ((self.coordination, verb, role),), _same))
-        if "person" in tags:
+        if size == "heavy":
+            light = self.nouns(tags, "light")
+            weight = 0.5 * sum(noun.weight for noun in light) if len(light) > 1 else 0.0
+            rules.append(Rule(weight, ((self.coordination, verb, role),), _same))
+        elif size != "relative" and "person" in tags:
+            total = sum(noun.weight for noun in nouns)
             rules.append(Rule(0.14 * total if self.concepts.names else 0.0, ((self.name,),), _same))
             rules.append(Rule(0.14 * total, ((self.pronoun,),), _same))
         return rules
@@ -184,9 +160,10 @@ class Nominal:
                     partial(_with_relative, noun),
                 )
             ]
-        limit = {"bare": 0, "light": 1, "plain": 1, "heavy": 2}[size]
-        rules = [Rule(3.0, (determiners, (self.adjectives, noun, limit)), partial(_plain, noun))]
-        return rules + self._enlarged(concept, policy) if size == "heavy" else rules
+        if size == "heavy":
+            return self._enlarged(concept, policy)
+        limit = 0 if size == "bare" else 1
+        return [Rule(1.0, (determiners, (self.adjectives, noun, limit)), partial(_plain, noun))]
 
     def _owned_part(self, noun: Noun) -> list[Rule]:
         owners: tuple[Symbol, ...] = ((self.owner, noun.name),)
@@ -204,21 +181,22 @@ class Nominal:
         ]
 
     def _enlarged(self, noun: Noun, policy: str) -> list[Rule]:
-        rules: list[Rule] = []
-        persons = self.nouns(frozenset({"person"}), "light")
+        """Two adjectives, a possessor, or attire, as far as the noun can have them."""
         core: Symbol = (self.determiner, "core", False, False)
-        one: Symbol = (self.determiner, "one", False, False)
+        rules: list[Rule] = []
+        if self._doubles(noun):
+            every: Symbol = (self.determiner, policy, False, "parent" in noun.tags)
+            rules.append(Rule(1.2, (every, (self.two_adjectives, noun.name)), partial(_plain, noun.name)))
+        persons = self.nouns(frozenset({"person"}), "light")
+        adjectives: Symbol = (self.adjectives, noun.name, 1)
         if noun.tags & {"owned", "kin"} and any(person.name != noun.name for person in persons):
-            rules.append(
-                Rule(1.5, (core, (self.adjectives, noun.name, 1), (self.possessor, noun.name)), partial(_of, noun.name))
-            )
-            if self.concepts.names:
-                rules.append(
-                    Rule(0.8, ((self.determiner, "number", False, False), (self.name,)), partial(_names, noun.name))
-                )
-        attire = self.attire_choices()
-        if "person" in noun.tags and attire and policy != "generic":
-            rules.append(Rule(1.3, (one, (self.adjectives, noun.name, 1), (self.attire,)), partial(_with, noun.name)))
+            rules.append(Rule(1.5, (core, adjectives, (self.possessor, noun.name)), partial(_of, noun.name)))
+        if noun.tags & {"owned", "kin"} and self.concepts.names:
+            number: Symbol = (self.determiner, "number", False, False)
+            rules.append(Rule(0.8, (number, (self.name,)), partial(_names, noun.name)))
+        if "person" in noun.tags and self.attire_choices():
+            one: Symbol = (self.determiner, "one", False, False)
+            rules.append(Rule(1.3, (one, adjectives, (self.attire,)), partial(_with, noun.name)))
         return rules
 
     def possessor(self, noun: str) -> list[Rule]:
@@ -262,22 +240,29 @@ class Nominal:
         ]
 
     def adjectives(self, noun: str, limit: int) -> list[Rule]:
-        """Up to `limit` adjectives that fit the noun; of two, one is of each place."""
-        fitting = self.adjectives_of(self.noun_named[noun])
-        rules = [Rule(0.2 if noun in OWNER else 0.55, (), tuple)]
+        """At most one adjective that fits the noun."""
+        fitting = self.adjectives_of(self.noun_named[noun]) if limit else []
         total = sum(adjective.weight for adjective in fitting)
-        if limit == 0 or not fitting:
-            return rules
-        for adjective in fitting:
-            rules.append(
-                Rule(0.45 * adjective.weight / total, (), partial(tuple, [adjective.name]), ((adjective.name, noun),))
+        return [Rule(0.2 if noun in OWNER else 0.55, (), tuple)] + [
+            Rule(0.45 * adjective.weight / total, (), partial(tuple, [adjective.name]), ((adjective.name, noun),))
+            for adjective in fitting
+        ]
+
+    def _doubles(self, noun: Noun) -> list[tuple[Adjective, Adjective]]:
+        fitting = self.adjectives_of(noun)
+        return [(one, two) for one in fitting for two in fitting if one.slot < two.slot]
+
+    def two_adjectives(self, noun: str) -> list[Rule]:
+        """One adjective of each place."""
+        return [
+            Rule(
+                one.weight * two.weight,
+                (),
+                partial(tuple, [one.name, two.name]),
+                ((one.name, noun), (two.name, noun)),
             )
-        doubles = [(one, two) for one in fitting for two in fitting if one.slot < two.slot] if limit == 2 else []
-        total = sum(one.weight * two.weight for one, two in doubles)
-        for one, two in doubles:
-            pairs = ((one.name, noun), (two.name, noun))
-            rules.append(Rule(0.2 * one.weight * two.weight / total, (), partial(tuple, [one.name, two.name]), pairs))
-        return rules
+            for one, two in self._doubles(self.noun_named[noun])
+        ]
 
     def place_nouns(self, preposition: str, size: str) -> list[Noun]:
         """The nouns that name a place after the preposition; none if the inventory lacks them."""

@@ -16,11 +16,11 @@ AMBIGUOUS = [
     "man bank_money bank_river river paint visit go work steep old green",
     "man letter_mail letter_sign word write forget open long first",
     "man bat_animal bat_club feed sell black broken",
-    "man match_fire match_game light win see good",
+    "man match_fire match_game light win good",
     "man plant_green plant_factory buy water visit work new green",
-    "man question bed word house hat bag hard_solid hard_difficult light_bright light_weight forget",
-    "man cat eat_person eat_animal apple mouse",
-    "Anna she woman know know_that like see cat dog",
+    "man question bed house bag hard_solid hard_difficult light_bright light_weight forget",
+    "man cat eat_person eat_animal apple",
+    "Anna woman know know_that like cat",
 ]
 
 
@@ -43,7 +43,7 @@ def test_there_are_more_than_a_billion_sentences() -> None:
     assert World().count() > 10**9
 
 
-@pytest.mark.parametrize("words", ["dog bark", "dog bark today yesterday", "bus arrive new"])
+@pytest.mark.parametrize("words", ["dog bark", "bus arrive new"])
 def test_small_worlds_enumerated(words: str) -> None:
     """Counted = enumerated = distinct English, and the probabilities sum to one."""
     world = small_world(words)
@@ -58,9 +58,9 @@ def test_english_determines_the_meaning_of_a_clause(words: str, setting: str) ->
     """All clauses of a world with both senses of a word: no two have the same English."""
     world = small_world(words)
     symbol: Symbol = (world.grammar.clause, "past", setting, ALL_KINDS)
-    question: Symbol = (lambda: [Rule(1.0, (symbol,), _statement)],)
-    assert world.rules.count(question) < 60000
-    found = [derivation.render("en").text for derivation in world.enumerate(question)]
+    statement: Symbol = (lambda: [Rule(1.0, (symbol,), _statement)],)
+    assert world.rules.count(statement) < 60000
+    found = [derivation.render("en").text for derivation in world.enumerate(statement)]
     assert len(found) == len(set(found)) > 1000
 
 
@@ -76,9 +76,10 @@ def test_english_determines_german_and_french(words: str) -> None:
     world.rules = FlatRules()
     random = Random(5)
     meanings = {}
-    for _ in range(4000):
+    for _ in range(2500):
         derivation = world.sample(random)
-        assert meanings.setdefault(derivation.render("en").text, derivation.sentence) == derivation.sentence
+        found = (derivation.sentence, round(derivation.log_probability, 6))
+        assert meanings.setdefault(derivation.render("en").text, found) == found
 
 
 def test_every_sentence_has_3_to_25_words() -> None:
@@ -125,8 +126,8 @@ def test_frequencies_follow_the_probabilities() -> None:
 
 
 def test_mass_is_what_enumeration_leaves() -> None:
-    world = small_world("dog bark small old")
-    held_out = frozenset({("old", "dog")})
+    world = small_world("bus arrive new red")
+    held_out = frozenset({("red", "bus")})
     left = [found for found in world.enumerate() if held_out.isdisjoint(found.combinations)]
     assert 0 < len(left) < world.count()
     expected = math.log(math.fsum(math.exp(found.log_probability) for found in left))
