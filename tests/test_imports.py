@@ -28,15 +28,17 @@ ORDER = (
     "studio",
     "cli",
 )
-"""A part may use itself and the parts before it; everything may use `special` and `errors`."""
+"""A part may use itself and the parts before it; everything may use the foundations."""
 
-FOUNDATIONS = {"special", "errors"}
+FOUNDATIONS = {"special", "errors", "files", "process"}
 WITH_TORCH = {"regard.data.batch", "regard.data.corpus", "regard.recipe.build", "regard.cli.progress"}
 """Modules that are for torch; the others of their parts import them inside functions only, if at all."""
 
 WITHOUT_TORCH = (
     "regard.special",
     "regard.errors",
+    "regard.files",
+    "regard.process",
     "regard.text",
     "regard.data",
     "regard.recipe",

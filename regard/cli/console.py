@@ -3,7 +3,11 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def messages() -> "Console":
-    """The console for everything that is not data."""
+    """The console for everything that is not data. What is printed is text: brackets in it mean nothing."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def terminal_width() -> int:
@@ -40,8 +44,24 @@ def score_lines(name: str, scores: "tuple[Score, ...]") -> list[str]:
     return [f"{name} ({scores[0].count:,} pairs)", *rows]
 
 
+def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Files and folders, and settings (`key=value`); a file that is there is a file, whatever its name."""
+    paths = [word for word in words if "=" not in word or Path(word).exists()]
+    return paths, [word for word in words if word not in paths]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write what a user asked for into a file, or say why that cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error}); choose another name") from error
+
+
 def duration(seconds: float) -> str:
     """`3 h 12 min`, `4 min 10 s`, `12 s`."""
+    if seconds < 1:
+        return "less than 1 s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import typer
 
+from regard.errors import DataError, UsageError
+
 app = typer.Typer(help="List, make and check data.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -29,8 +31,8 @@ def list_() -> None:
 
 @app.command("make")
 def make(
-    world: str = typer.Argument(..., help="pocket: the built-in small world."),
-    output: Path = typer.Argument(..., help="The folder to write to."),
+    world: str = typer.Argument(..., metavar="pocket", help="pocket: the built-in small world."),
+    output: Path = typer.Argument(..., metavar="OUT", help="The folder to write to."),
     task: str = typer.Option("translation", "--task", help="What the pairs are for."),
     size: int = typer.Option(20000, "--size", min=1, max=10_000_000, help="Training pairs."),
     seed: int = typer.Option(1, "--seed", min=0, help="Another seed gives another sample."),
@@ -39,7 +41,6 @@ def make(
 ) -> None:
     """Write train.tsv, valid.tsv, test.tsv and combinations.tsv, with gold annotations in .jsonl files beside them."""
     from regard.data.pocket import make as make_pocket
-    from regard.errors import UsageError
 
     if world != "pocket":
         raise UsageError(f"{world!r} is not known; there is one built-in world: pocket")
@@ -50,12 +51,19 @@ def make(
 
 @app.command("check")
 def check(
-    files: list[str] = typer.Argument(..., help="Files of pairs; two parallel files are joined by a comma: a.en,a.de"),
+    files: list[str] = typer.Argument(
+        ..., metavar="FILE", help="Files of pairs; two parallel files are joined by a comma: a.en,a.de"
+    ),
     as_json: bool = typer.Option(False, "--json", help="Write the findings as JSON."),
 ) -> None:
-    """Look for trouble before training: counts, lengths, duplicates, overlap, encodings, suspicious pairs."""
+    """Look for trouble before training: counts, lengths, duplicates, overlap, encodings, suspicious pairs.
+
+    The exit code is 4 where something must be mended or skipped before training.
+    """
     from regard.cli.console import terminal_width
     from regard.data import check_files, render
 
     report = check_files(files)
     typer.echo(report.to_json() if as_json else render(report, terminal_width()))
+    if not report.ok:
+        raise typer.Exit(DataError.exit_code)

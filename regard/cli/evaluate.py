@@ -7,8 +7,10 @@ import typer
 
 
 def evaluate(
-    run: str = typer.Argument(..., help="A run folder."),
-    files: list[str] = typer.Argument(..., help="Pairs (TSV, JSONL, SIGMORPHON), or two parallel files."),
+    run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
+    files: list[str] = typer.Argument(
+        ..., metavar="FILE", help="Pairs (TSV, JSONL, SIGMORPHON), or two parallel files."
+    ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
     as_json: bool = typer.Option(False, "--json", help="Write the scores as JSON."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the outputs to a file, a line each."),
@@ -18,14 +20,18 @@ def evaluate(
     Every score has a 95 % interval (bootstrap) and a signature. Pairs in JSONL with a key `alignment` (0-0 1-2) give
     the alignment error too.
     """
-    from regard.cli.console import score_lines
+    from regard.cli.console import score_lines, write_text
+    from regard.data import Ledger
     from regard.run.model import Model
     from regard.run.sets import read_set
 
     model = Model.load(run)
-    result = model.evaluate(read_set(model.recipe, files), beam=beam)
+    ledger = Ledger()
+    result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
+    for warning in ledger.summary().splitlines():
+        typer.echo(f"regard: {warning}", err=True)
     if output is not None:
-        output.write_text("".join(f"{one.text}\n" for one in result.predictions), encoding="utf-8")
+        write_text(output, "".join(f"{one.text}\n" for one in result.predictions))
     if as_json:
         record = {"format": 1, "metrics": {score.name: score.to_json() for score in result.scores}}
         typer.echo(json.dumps(record, indent=2, ensure_ascii=False))

@@ -9,8 +9,8 @@ from regard.errors import UsageError
 
 
 def inspect(
-    run: str = typer.Argument(..., help="A run folder."),
-    sentence: str = typer.Argument(..., help="The source."),
+    run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
+    sentence: str = typer.Argument(..., metavar="SENTENCE", help="The source."),
     target: str | None = typer.Option(None, "--target", help="Look at this target instead of the model's own output."),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
     layer: int | None = typer.Option(None, "--layer", help="Decoder layer, from 0; -1 is the last."),
@@ -19,7 +19,7 @@ def inspect(
     svg: Path | None = typer.Option(None, "--svg", help="Write a picture."),
 ) -> None:
     """Show the alignment of a source with the output, in the terminal, as a page or as a picture."""
-    from regard.cli.console import colour, terminal_width
+    from regard.cli.console import colour, terminal_width, write_text
     from regard.report import to_html, to_svg, to_text
     from regard.run.model import Model
 
@@ -35,9 +35,7 @@ def inspect(
     picture = replace(model.align([(sentence, text)], reading)[0], title=text)
     for path, draw in ((html, to_html), (svg, to_svg)):
         if path is not None:
-            path.write_text(draw(picture), encoding="utf-8")
+            write_text(path, draw(picture))
             typer.echo(f"wrote {path}", err=True)
     if html is None and svg is None:
-        typer.echo(text)
-        typer.echo("")
-        typer.echo(to_text(picture, terminal_width(), colour=colour()))
+        typer.echo(to_text(picture, terminal_width(), colour=colour()), color=colour())

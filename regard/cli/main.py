@@ -3,7 +3,7 @@
 Data goes to standard output, everything else to standard error. Nothing here imports torch before a verb needs it.
 """
 
-import os
+import io
 import signal
 import sys
 import traceback
@@ -12,7 +12,7 @@ import typer
 
 from regard import __version__
 from regard.cli import data, demo, evaluate, inspect, new, predict, score, train
-from regard.errors import RegardError
+from regard.errors import RegardError, ResourceError
 
 app = typer.Typer(
     name="regard",
@@ -51,24 +51,21 @@ def main() -> None:
     """Run, and leave with the exit code that says what happened."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(standalone_mode=True)
     except RegardError as error:
         typer.echo(f"regard: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        if (code := getattr(error, "exit_code", None)) is not None:
-            typer.echo(f"regard: {error}", err=True)
-            sys.exit(code)
+    except MemoryError:
+        typer.echo("regard: there is not enough memory; try a smaller model, batch or beam", err=True)
+        sys.exit(ResourceError.exit_code)
+    except Exception:
         traceback.print_exc()
         typer.echo("regard: this is a bug in regard; please report it with the lines above", err=True)
         sys.exit(1)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
     main()

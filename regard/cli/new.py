@@ -4,11 +4,12 @@ from pathlib import Path
 
 import typer
 
+from regard.cli.console import write_text
 from regard.errors import UsageError
 
 
 def new(
-    task: str = typer.Argument(..., help="translation or inflection."),
+    task: str = typer.Argument(..., metavar="TASK", help="translation or inflection."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write to a file instead of standard output."),
 ) -> None:
     """Write a commented recipe."""
@@ -20,5 +21,5 @@ def new(
         return
     if output.exists():
         raise UsageError(f"{output}: there is a file already; choose another name or delete it first")
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     typer.echo(f"wrote {output}; name your data in it, then: regard train {output}", err=True)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.errors import UsageError
+
 if TYPE_CHECKING:
+    from regard.data import Ledger
     from regard.run.prediction import Prediction
 
 
 def predict(
-    run: str = typer.Argument(..., help="A run folder."),
-    file: str = typer.Argument("-", help="A text file, plain or .gz; - is standard input."),
+    run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
+    file: str = typer.Argument("-", metavar="FILE", help="A text file, plain or .gz; - is standard input."),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
     nbest: int = typer.Option(1, "--nbest", min=1, max=1024, help="Write so many outputs: line, score, text."),
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
@@ -24,22 +27,28 @@ def predict(
     One line in is one line out, in order; a blank line stays blank. A line that cannot be read gives a blank line and
     is counted.
     """
+    if align and nbest > 1 and not jsonl:
+        raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
+
     from regard.data import Ledger, read_lines
+    from regard.data.lines import STDIN
     from regard.run.model import Model
 
     model = Model.load(run)
     ledger = Ledger()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
     cut_sources = cut_outputs = 0
-    for number, prediction in enumerate(model.predict_many(lines, beam=beam, best=nbest, capture=align), start=1):
+    typed = file == STDIN and sys.stdin.isatty()
+    predictions = model.predict_many(lines, beam=beam, best=nbest, capture=align, ahead=1 if typed else None)
+    for number, prediction in enumerate(predictions, start=1):
         cut_sources += bool(prediction.cut_source)
         cut_outputs += prediction.cut_output
         for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
             sys.stdout.write(line + "\n")
-        if sys.stdin.isatty():
+        if typed:
             sys.stdout.flush()
     sys.stdout.flush()
-    for warning in (*ledger.summary().splitlines(), *_cuts(cut_sources, cut_outputs, model.recipe.data.max_length)):
+    for warning in (*_findings(ledger), *_cuts(cut_sources, cut_outputs, model.recipe.data.max_length)):
         typer.echo(f"regard: {warning}", err=True)
 
 
@@ -65,6 +74,8 @@ def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, js
     elif nbest > 1:
         for one in prediction.outputs:
             yield f"{number}\t{one.score:.6f}\t{one.text}"
+        if not prediction.outputs:
+            yield f"{number}\t{0:.6f}\t"
     else:
         yield prediction.text if links is None else f"{prediction.text}\t{links}"
 
@@ -74,6 +85,12 @@ def _links(prediction: "Prediction") -> str:
     from regard.metrics import format_pharaoh
 
     return "" if prediction.alignment is None else format_pharaoh(links(prediction.alignment.weights))
+
+
+def _findings(ledger: "Ledger") -> Iterator[str]:
+    """What was wrong with lines. One that cannot be read is skipped in training; here it is answered with a blank."""
+    for line in ledger.summary().splitlines():
+        yield line.replace(", skipped:", ", answered with a blank line:")
 
 
 def _cuts(sources: int, outputs: int, limit: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
 
 from regard.cli.console import duration
 from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated
@@ -19,9 +20,8 @@ class TrainingProgress:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[told]}"),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -49,32 +49,35 @@ class TrainingProgress:
             case Validated():
                 self._validated(event)
             case Skipped(reason=reason):
-                self.console.print(f"[yellow]an update was left out, its numbers were not finite: {reason}[/yellow]")
+                self.console.print(f"an update was left out, its numbers were not finite: {reason}", style="yellow")
             case Ended(reason=reason, progress=progress):
-                self.console.print(f"training ended after {duration(progress.seconds)}: {reason}")
+                self.bar.stop()
+                self.console.print(f"training ended after {duration(progress.seconds)}: {reason}; evaluating")
             case Saved():
                 pass
 
     def _started(self, event: Started) -> None:
         self.total, self.first_step, self.began = event.total_steps, event.progress.step, time.monotonic()
         for damage in event.damages:
-            self.console.print(f"[yellow]{damage}; going on from the one before[/yellow]")
+            self.console.print(f"{damage}; it is set aside", style="yellow")
         if event.progress.step:
             self.console.print(f"going on from step {event.progress.step:,}")
-        if event.estimated_seconds is not None:
+        elif event.damages:
+            self.console.print("no checkpoint is left to go on from; starting anew", style="yellow")
+        if event.estimated_seconds:
             steps = f"{event.total_steps:,} steps, " if event.total_steps else ""
-            self.console.print(f"training: {steps}at most about {duration(event.estimated_seconds)}")
-        self.task = self.bar.add_task("training", total=event.total_steps, completed=self.first_step, told="")
+            self.console.print(f"training: {steps}at most about {duration(max(event.estimated_seconds, 1))}")
+        self.task = self.bar.add_task("training", total=event.total_steps, completed=self.first_step)
 
     def _stepped(self, event: Stepped) -> None:
         step = event.progress.step
         left = ""
         if self.total and step > self.first_step:
             pace = (time.monotonic() - self.began) / (step - self.first_step)
-            left = f", {duration(max(0, self.total - step) * pace)} left"
-        told = f"step {step:,}, loss {event.loss:.3f}, {event.tokens_per_second:,.0f} tokens/s{left}"
+            left = f"{duration(max(0, self.total - step) * pace)} left, "
+        told = f"step {step:,}, {left}loss {event.loss:.3f}, {event.tokens_per_second:,.0f} tokens/s"
         if self.task is not None:
-            self.bar.update(self.task, completed=step, told=told)
+            self.bar.update(self.task, completed=step, description=told)
         if not self.console.is_terminal and time.monotonic() - self.spoke > EVERY_SECONDS:
             self.spoke = time.monotonic()
             self.console.print(told)

@@ -2,26 +2,26 @@
 
 import typer
 
+from regard.cli.console import messages, score_lines, split_settings
 from regard.errors import UsageError
 
 
 def train(
     what: list[str] = typer.Argument(
-        ..., metavar="RECIPE|FILE [FILE] [key=value ...]", help="A recipe, or pairs, or two parallel files; settings."
+        ..., metavar="RECIPE|FILE [key=value]", help="A recipe, a file of pairs or two parallel files; then settings."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Start anew where the run folder holds an earlier run."),
 ) -> None:
     """Train a model. Run the same command again to go on where it stopped.
 
+    \b
     regard train pairs.tsv
     regard train recipe.yaml run=runs/mine training.steps=300 model.layers=2
     """
-    files = [part for part in what if "=" not in part]
-    overrides = [part for part in what if "=" in part]
+    files, overrides = split_settings(what)
     if not files:
         raise UsageError("train needs a recipe or a file of pairs before the settings, as in: regard train pairs.tsv")
 
-    from regard.cli.console import messages, score_lines
     from regard.cli.progress import TrainingProgress
     from regard.run.api import recipe_for
     from regard.run.training import train as run_training
@@ -29,11 +29,13 @@ def train(
     console = messages()
     recipe, reasons = recipe_for(files, overrides)
     for reason in reasons:
-        console.print(f"· {reason}", markup=False)
+        console.print(f"· {reason}")
+    if reasons and overrides:
+        console.print(f"· but as you say: {', '.join(overrides)}")
     with TrainingProgress(console) as progress:
         trained = run_training(recipe, observers=[progress], overwrite=overwrite)
     for line in trained.ledger.summary().splitlines():
-        console.print(line, markup=False)
+        console.print(line)
     for name, evaluation in trained.evaluations.items():
         for line in score_lines(name, evaluation.scores):
             typer.echo(line)

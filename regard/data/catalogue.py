@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.excerpt import excerpt
 from regard.data.lines import read_lines
 from regard.errors import DataError
 
@@ -30,8 +31,11 @@ def corpora(folder: Path) -> list[Corpus]:
         cells = line.split("\t")
         if number == 1 and tuple(cells) == COLUMNS:
             continue
-        if len(cells) != len(COLUMNS) or not cells[4].isdigit():
-            raise DataError(f"{manifest}:{number}: expected the columns {', '.join(COLUMNS)} and found {len(cells)}")
+        if len(cells) != len(COLUMNS):
+            expected = f"{len(COLUMNS)} columns separated by tabs ({', '.join(COLUMNS)})"
+            raise DataError(f"{manifest}:{number}: expected {expected}, and found {len(cells)}: {excerpt(line)}")
+        if not (cells[4].isascii() and cells[4].isdigit()):
+            raise DataError(f"{manifest}:{number}: the number of examples is {excerpt(cells[4])}, not a whole number")
         task, name, path, _, examples, licence = cells
         if (folder / path).exists():
             found.append(Corpus(name=name, task=task, path=folder / path, examples=int(examples), licence=licence))

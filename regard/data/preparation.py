@@ -23,12 +23,12 @@ from regard.data.example import Example
 from regard.data.ledger import Ledger
 from regard.data.store import FORMAT, LEDGER, MANIFEST, Store, hash_file
 from regard.errors import DataError, ResourceError, UsageError
+from regard.files import NO_SPACE, sync_folder
 
 Encoder = Callable[[str], Sequence[int]]
 
 BUFFER: Final = 2**16
 STALE_SECONDS: Final = 24 * 3600
-NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def prepare(
@@ -157,7 +157,7 @@ def _write(draft: Path, examples: Iterable[Example], rules: _Rules, key: str, be
         json.dump(manifest, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    _sync_folder(draft)
+    sync_folder(draft)
 
 
 class _ArrayWriter:
@@ -225,7 +225,7 @@ def _publish(draft: Path, final: Path) -> Store:
         if store := _existing(final):
             return store
         draft.rename(final)
-    _sync_folder(final.parent)
+    sync_folder(final.parent)
     return Store.open(final)
 
 
@@ -242,14 +242,6 @@ def _remove_stale(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _cannot_write(folder: Path, error: OSError) -> ResourceError | UsageError:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.errors import UsageError
 from regard.insight.capture import capture
 from regard.metrics.alignment import Link, alignment_error
 from regard.models import EncoderDecoder
@@ -58,7 +59,13 @@ def readings(layers: Sequence[Tensor]) -> Iterable[Reading]:
 
 def read(layers: Sequence[Tensor], reading: Reading) -> Weights:
     """The weights of one reading over the tokens of the text, without END: (M - 1, N - 1)."""
+    if not -len(layers) <= reading.layer < len(layers):
+        raise UsageError(
+            f"there is no layer {reading.layer}: the decoder has {len(layers)}, counted from 0; -1 is the last"
+        )
     weights = layers[reading.layer]
+    if reading.head is not None and not 0 <= reading.head < weights.size(0):
+        raise UsageError(f"there is no head {reading.head}: the layer has {weights.size(0)}, counted from 0")
     chosen = weights.mean(0) if reading.head is None else weights[reading.head]
     rows = chosen.size(0) - 1
     return chosen[reading.shift : reading.shift + rows, :-1].double().numpy()

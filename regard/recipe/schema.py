@@ -43,6 +43,12 @@ class DataSection(Section):
     long_lines: Literal["refuse", "skip", "cut"] = Field("skip", description="Pairs longer than `max_length`.")
     max_length: int = Field(256, ge=1, le=65536, description="Tokens a side may have, without start and end.")
 
+    @model_validator(mode="after")
+    def _names(self) -> "DataSection":
+        if "test" in self.further:
+            raise ValueError("a further set cannot be called `test`, for that is the name of the set in `data.test`")
+        return self
+
 
 class SideText(Section):
     """Text settings of one side, where it differs from the common ones."""

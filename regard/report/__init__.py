@@ -7,7 +7,7 @@ from regard.report.curves import Chart, Series, line_chart
 from regard.report.log import LogHistory, LogSample, read_log
 from regard.report.page import render_report
 from regard.report.terminal import to_text
-from regard.report.width import display_width
+from regard.report.width import display_width, wrap
 
 __all__ = [
     "AlignmentPicture",
@@ -30,4 +30,5 @@ __all__ = [
     "to_html",
     "to_svg",
     "to_text",
+    "wrap",
 ]

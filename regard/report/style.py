@@ -90,7 +90,7 @@ margin-top:10px;font-variant-numeric:tabular-nums}
 mark{background:var(--bad);color:inherit;border-radius:4px;padding:0 3px}
 .same{background:none}
 .maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:16px;align-items:start}
-.maps svg{display:block;max-width:none}
+.maps svg{display:block;max-width:100%;height:auto}
 figcaption{color:var(--soft);font-size:.9rem;margin-bottom:10px;overflow-wrap:anywhere}
 .empty{color:var(--soft);font-style:italic;margin:0}
 .findings{margin:12px 0 0;padding-left:20px}
@@ -98,7 +98,8 @@ figcaption{color:var(--soft);font-size:.9rem;margin-bottom:10px;overflow-wrap:an
 details summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;background:var(--wash);border-radius:8px;padding:16px;margin:14px 0 0;tab-size:2;line-height:1.45}
 footer{color:var(--soft);font-size:.85rem;padding-top:48px;padding-bottom:56px}
-@media (max-width:560px){main,header,footer{padding-left:16px;padding-right:16px}header{padding-top:28px}
+@media (max-width:560px){.maps svg{max-width:none}
+main,header,footer{padding-left:16px;padding-right:16px}header{padding-top:28px}
 h1{font-size:1.9rem}h2{margin-top:40px}.card{padding:14px}.samples dl{grid-template-columns:1fr;gap:0}
 .samples dd{margin-bottom:6px}.tile .value{font-size:2rem}
 table.stack thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.errors import UsageError
 from regard.recipe import load_recipe, look, override_recipe
 from regard.recipe.schema import Recipe
 from regard.run.model import Model
@@ -11,15 +12,17 @@ from regard.training import Observer
 
 RECIPE_ENDINGS = (".yaml", ".yml")
 
-
 Files = str | Path | Sequence[str | Path]
 
 
 def recipe_for(what: Files, overrides: Sequence[str] = ()) -> tuple[Recipe, tuple[str, ...]]:
     """The recipe in a file, or one chosen by looking at data, with the reasons for each choice."""
     paths = [Path(what)] if isinstance(what, str | Path) else [Path(path) for path in what]
-    if len(paths) == 1 and paths[0].suffix in RECIPE_ENDINGS:
-        return load_recipe(paths[0], overrides), ()
+    recipes = [path for path in paths if path.suffix in RECIPE_ENDINGS]
+    if recipes and len(paths) > 1:
+        raise UsageError(f"{recipes[0]} is a recipe, which names its data itself: leave out the other files")
+    if recipes:
+        return load_recipe(recipes[0], overrides), ()
     looked = look(*paths)
     return override_recipe(looked.recipe, overrides), looked.reasons
 

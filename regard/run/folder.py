@@ -6,13 +6,14 @@ weights.safetensors     the best weights
 metrics.json            scores with intervals and signatures
 checkpoints/            what training goes on from
 log.jsonl               one line for each event of training
-data/                   validation and test pairs that were split off, and what was skipped
+data/                   validation and test pairs that were split off, what was skipped, and which stores were made
 README.md, report.html  the model card, and the page to look at
 """
 
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +22,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
-from regard.errors import BusyError, ModelError, UsageError
+from regard.errors import BusyError, ModelError, RecipeError, UsageError
 from regard.recipe import dump_recipe, parse_recipe
 from regard.recipe.schema import Recipe
 from regard.training import Checkpoints, replace_file
+
+FORMAT = "1"
+FILES = ("recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html")
+TEXTS = tuple(f"{side}.{ending}" for side in ("text", "source", "target") for ending in ("json", "spm"))
 
 
 class RunFolder:
@@ -39,10 +44,12 @@ class RunFolder:
         self.card = path / "README.md"
         self.report = path / "report.html"
         self.data = path / "data"
+        self.stores = self.data / "stores.json"
+        self.lock = path / ".lock"
         self.checkpoints = Checkpoints(path / "checkpoints")
 
     def create(self) -> None:
-        """Make the folder, or say why it cannot be."""
+        """Make the folder, or say why it cannot be. Files of others are never written over."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -51,6 +58,29 @@ class RunFolder:
             ) from error
         if not os.access(self.path, os.W_OK):
             raise UsageError(f"{self.path}: the run folder cannot be written to; choose another with run=FOLDER")
+        taken = [name for name in (*FILES, *TEXTS, self.data.name) if (self.path / name).exists()]
+        if taken and not (self.lock.exists() or self.begun):
+            raise UsageError(
+                f"{self.path}: not a run folder, and a run would write over what is in it ({', '.join(taken)}); choose "
+                "another with run=FOLDER"
+            )
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has been learned here."""
+        return self.weights.exists() or bool(self.checkpoints.steps())
+
+    def clear(self) -> None:
+        """Delete what an earlier run left in its folder, and nothing else."""
+        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+        self.clear_beginning()
+
+    def clear_beginning(self) -> None:
+        """Delete what a run writes before it learns anything."""
+        for path in (self.recipe, self.log, self.stores, *(self.path / name for name in TEXTS)):
+            path.unlink(missing_ok=True)
 
     def read_recipe(self) -> Recipe:
         """The recipe of a run that exists."""
@@ -62,13 +92,16 @@ class RunFolder:
             raise ModelError(f"{self.path}: not a run folder, recipe.yaml is missing") from error
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(f"{self.recipe}: cannot be read ({error})") from error
-        return parse_recipe(text, str(self.recipe))
+        try:
+            return parse_recipe(text, str(self.recipe))
+        except RecipeError as error:
+            raise ModelError(f"the recipe of this run folder cannot be used. {error}") from error
 
     def write_recipe(self, recipe: Recipe) -> None:
         replace_file(self.recipe, dump_recipe(recipe).encode())
 
     def write_weights(self, tensors: Mapping[str, Tensor]) -> None:
-        content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata={"format": "1"})
+        content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata={"format": FORMAT})
         replace_file(self.weights, content)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -79,9 +112,13 @@ class RunFolder:
             )
         try:
             with safe_open(self.weights, framework="pt") as file:
-                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+                version = (file.metadata() or {}).get("format")
+                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{self.weights}: not a weights file ({error})") from error
+        if version != FORMAT:
+            raise ModelError(f"{self.weights}: weights of format {version!r}; this version reads format {FORMAT!r}")
+        return shapes
 
     def read_weights(self) -> dict[str, Tensor]:
         try:
@@ -92,10 +129,17 @@ class RunFolder:
     def write_json(self, path: Path, record: object) -> None:
         replace_file(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
 
+    def read_json(self, path: Path) -> object:
+        """What `write_json` wrote; None where it is missing or damaged."""
+        try:
+            return json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for training; a second trainer is refused. The lock ends with the process."""
-        with (self.path / ".lock").open("a+") as file:
+        with self.lock.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

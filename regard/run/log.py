@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from regard.errors import ResourceError
 from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated, replace_file
 
 
@@ -17,14 +18,14 @@ class LogWriter:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._take_back(event.progress.step)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(_record(event), ensure_ascii=False) + "\n")
-
-    def sample(self, step: int, source: str, reference: str, output: str) -> None:
-        """Write down what the model makes of a validation example."""
-        record = {"event": "sample", "step": step, "source": source, "reference": reference, "output": output}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(_record(event), ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise ResourceError(
+                f"{self.path}: cannot be written to ({error.strerror or error}). Checkpoints are intact; make room, "
+                "then run the same command again"
+            ) from error
 
     def _take_back(self, step: int) -> None:
         if not self.path.exists():

@@ -86,21 +86,31 @@ class Model:
         return next(self.predict_many([text], beam=beam, best=best, capture=capture))
 
     def predict_many(
-        self, texts: Iterable[str], *, beam: int | None = None, best: int = 1, capture: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        beam: int | None = None,
+        best: int = 1,
+        capture: bool = False,
+        ahead: int | None = None,
     ) -> Iterator[Prediction]:
-        """One prediction for each text, in order, in bounded memory; a blank text gives a blank."""
+        """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
+
+        Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
+        """
         predictor = Predictor(
             self.system,
             self.texts,
             options=self.options(beam=beam, best=best),
             capacity=self.recipe.search.batch_sentences,
             max_source=self.recipe.data.max_length,
+            ahead=ahead,
         )
         for prediction in predictor.run(texts):
             yield self._with_alignment(prediction) if capture else prediction
 
     def _with_alignment(self, prediction: Prediction) -> Prediction:
-        if not prediction.text:
+        if not prediction.text.strip():
             return prediction
         return prediction.with_alignment(self.align([(prediction.source, prediction.text)])[0])
 

@@ -10,7 +10,7 @@ from regard.recipe.build import Texts
 from regard.report import AlignmentPicture
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
 
-WINDOW = 16
+AHEAD = 16
 """So many batches of texts are read ahead and sorted by length, so that alike lengths are searched together."""
 
 
@@ -61,7 +61,18 @@ class Prediction:
 class Predictor:
     """Searches texts with one set of options."""
 
-    def __init__(self, scorer: Scorer, texts: Texts, *, options: SearchOptions, capacity: int, max_source: int) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        texts: Texts,
+        *,
+        options: SearchOptions,
+        capacity: int,
+        max_source: int,
+        ahead: int | None = None,
+    ) -> None:
+        """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
+        self.ahead = AHEAD * capacity if ahead is None else ahead
         self.scorer = scorer
         self.texts = texts
         self.options = options
@@ -71,7 +82,7 @@ class Predictor:
     def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
         """One prediction for each text, in order."""
         rest = iter(texts)
-        while window := list(islice(rest, self.capacity * WINDOW)):
+        while window := list(islice(rest, self.ahead)):
             yield from self._window(window)
 
     def _window(self, texts: Sequence[str]) -> Iterator[Prediction]:

@@ -11,11 +11,14 @@ from regard.data.example import Example
 from regard.data.store import hash_file
 from regard.recipe.build import Texts, load_texts, text_names, train_texts
 from regard.recipe.schema import DataSection, Recipe
+from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
 from regard.text.tokenizer import Draw
 from regard.training import replace_file
 
 SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
+DRAWN = ("bpe", "unigram", "codes")
+"""Units that segment a text in more than one way."""
 
 Paths = str | tuple[str, ...]
 
@@ -52,6 +55,8 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     train, valid, test = _sets(recipe, folder, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
+    for example in (*valid, *test, *(one for each in further.values() for one in each)):
+        gold_links(example)  # a link that cannot be is better told before training than after it
     key = _text_key(recipe, folder)
     prepared = Prepared(
         texts=texts,
@@ -97,7 +102,9 @@ def _sets(recipe: Recipe, folder: RunFolder, ledger: Ledger) -> tuple[list[Examp
 
 def _write_examples(path: Path, examples: Sequence[Example]) -> None:
     lines = (
-        json.dumps({**example.fields, "file": example.place.file, "line": example.place.line}, ensure_ascii=False)
+        json.dumps(
+            {**example.fields, "place": {"file": example.place.file, "line": example.place.line}}, ensure_ascii=False
+        )
         for example in examples
     )
     replace_file(path, "".join(f"{line}\n" for line in lines).encode())
@@ -121,8 +128,8 @@ def _store(
     recipe: Recipe, texts: Texts, text_key: Sequence[str], name: str, examples: Sequence[Example], ledger: Ledger
 ) -> Store:
     section = recipe.data
-    paths = [section.train, *(paths for paths in (section.valid, section.test) if paths is not None)]
-    files = [file for each in paths for file in ((each,) if isinstance(each, str) else each)]
+    given = section.valid if name == "valid" and section.valid is not None else section.train
+    files = (given,) if isinstance(given, str) else given
     settings = {
         "set": name,
         "seed": recipe.seed,
@@ -146,12 +153,17 @@ def _store(
 
 
 def redraw_with(texts: Texts, rate: float) -> Redraw | None:
-    """Draw another segmentation of each text in each epoch, or None where the best one is kept."""
+    """Draw another segmentation of each text in each epoch, or None where the best one is kept.
+
+    Units with one segmentation are left alone: their ids need not survive the way over text.
+    """
     if not rate:
         return None
 
     def redraw(stream: str, ids: Sequence[int], key: tuple[int, ...]) -> Sequence[int]:
         tokenizer = texts.source if stream == "source" else texts.target
+        if tokenizer.unit not in DRAWN:
+            return ids
         return tokenizer.encode(tokenizer.decode(ids), Draw(rate=rate, key=key)).ids
 
     return redraw

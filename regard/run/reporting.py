@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from regard.metrics import parse_pharaoh
 from regard.recipe import dump_recipe
 from regard.recipe.schema import Recipe
 from regard.report import (
@@ -20,22 +19,25 @@ from regard.report import (
     render_card,
     render_report,
 )
+from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared
 from regard.text import Tokenizer
-from regard.training import replace_file
+from regard.training import Progress, replace_file
 
 PICTURES = 6
 PIPELINE = {"translation": "translation", "inflection": "text2text-generation"}
 
 
-def write_results(folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation]) -> None:
+def write_results(
+    folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation], progress: Progress
+) -> None:
     """Write everything that tells how good the model of a run is."""
     folder.write_json(folder.metrics, metrics_record(evaluations))
-    report = report_data(folder, model, prepared, evaluations)
+    report = report_data(folder, model, prepared, evaluations, progress)
     replace_file(folder.report, render_report(report).encode())
-    replace_file(folder.card, render_card(card_data(model, report, evaluations)).encode())
+    replace_file(folder.card, render_card(card_data(model, report, evaluations, progress)).encode())
 
 
 def metrics_record(evaluations: Mapping[str, Evaluation]) -> dict[str, object]:
@@ -49,12 +51,10 @@ def metrics_record(evaluations: Mapping[str, Evaluation]) -> dict[str, object]:
 
 
 def report_data(
-    folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation]
+    folder: RunFolder, model: Model, prepared: Prepared, evaluations: Mapping[str, Evaluation], progress: Progress
 ) -> ReportData:
     """Collect what the page shows."""
     history = read_log(folder.log)
-    validations = history.validation
-    best = min(validations, key=lambda point: point.loss).step if validations else None
     return ReportData(
         title=f"{model.recipe.task}: {folder.path.name}",
         run=str(folder.path),
@@ -63,8 +63,8 @@ def report_data(
         data=data_facts(model.recipe, prepared),
         findings=prepared.ledger.summary().splitlines(),
         training=history.training,
-        validation=validations,
-        best_step=best,
+        validation=history.validation,
+        best_step=progress.best_step or None,
         scores=[SetScore(set_name=name, score=score) for name, each in evaluations.items() for score in each.scores],
         samples=samples(evaluations["test"], model.recipe.evaluation.samples),
         alignments=pictures(model, evaluations["test"]),
@@ -98,9 +98,7 @@ def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> lis
             source=picture.source,
             target=picture.target,
             weights=picture.weights,
-            gold=parse_pharaoh(example.fields["alignment"])
-            if "alignment" in example.fields and prediction.text == example.target
-            else None,
+            gold=gold_links(example) if model.aligns_words and prediction.text == example.target else None,
             title=prediction.text,
         )
         for picture, (example, prediction) in zip(drawn, chosen, strict=True)
@@ -161,9 +159,8 @@ def notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
     return told
 
 
-def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evaluation]) -> CardData:
+def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evaluation], progress: Progress) -> CardData:
     recipe = model.recipe
-    seconds = report.training[-1].seconds if report.training else 0.0
     return CardData(
         name=model.folder.name,
         task=recipe.task,
@@ -173,7 +170,7 @@ def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evalua
         model=report.facts,
         text=text_facts(model),
         scores=report.scores,
-        minutes=seconds / 60,
+        minutes=progress.seconds / 60,
         hardware=f"{torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__}",
         example=evaluations["test"].examples[0].source,
         limits=report.notes,

@@ -1,32 +1,55 @@
-"""Sets of pairs that a user names beside a run: read in their own format, or as the run's training data was."""
+"""Sets of pairs that a user names beside a run: read as the run's training data was, or in their own format."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from regard.data import Ledger, read_examples
 from regard.data.example import Example
+from regard.data.formats import INFLECTION, Column, Format, detect_kind
+from regard.data.jsonl import look_up, parse_record
+from regard.data.lines import STDIN, read_lines
 from regard.errors import UsageError
-from regard.recipe.schema import Recipe
+from regard.recipe.schema import DataSection, Recipe
+
+Layout = tuple[Format | Literal["auto"], Column, Column]
+
+AS_FOUND: Layout = ("auto", 0, 1)
 
 
-def read_set(recipe: Recipe, files: Sequence[str]) -> list[Example]:
-    """Examples of one file of pairs, or of two parallel files. Their format is found by looking at them.
+def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None) -> list[Example]:
+    """Examples of one file of pairs, or of two parallel files.
 
-    Columns and keys that the recipe names hold here too, where the file is of the same format.
+    Columns and keys that the recipe names hold here too, where the file is of that kind; else a look at it decides.
     """
-    if len(files) > 2:
+    if not 1 <= len(files) <= 2:
         raise UsageError(f"one file of pairs or two parallel files are needed, and {len(files)} were given")
-    section = recipe.data
-    same = (
-        len(files) == 1
-        and section.format in ("tsv", "jsonl")
-        and files[0].removesuffix(".gz").endswith(f".{section.format}")
-    )
-    return list(
-        read_examples(
-            files[0] if len(files) == 1 else tuple(files),
-            format=section.format if same else "auto",
-            source=section.source if same else 0,
-            target=section.target if same else 1,
-            ledger=Ledger(),
-        )
-    )
+    format, source, target = _layout(recipe.data, files)
+    paths = files[0] if len(files) == 1 else tuple(files)
+    return list(read_examples(paths, format=format, source=source, target=target, ledger=ledger))
+
+
+def _layout(section: DataSection, files: Sequence[str]) -> Layout:
+    own: Layout = (section.format, section.source, section.target)
+    if STDIN in files:
+        return own if len(files) == 1 else ("parallel", 0, 1)
+    kind = detect_kind(files)
+    if kind == "tsv" and (section.format == "tsv" or section.format in INFLECTION):
+        return own
+    if kind == "tsv" and section.format == "auto" and (section.source, section.target) != AS_FOUND[1:]:
+        return "tsv", section.source, section.target
+    if kind == "jsonl" and section.format in ("jsonl", "auto") and _has_keys(files[0], section):
+        return "jsonl", section.source, section.target
+    return AS_FOUND
+
+
+def _has_keys(file: str, section: DataSection) -> bool:
+    """Whether the first record has the keys of the recipe; sets that a run splits off have keys of their own."""
+    first = next((line for line in read_lines(file, bad_lines="blank") if line.strip()), "")
+    keys = [key for key in (section.source, section.target) if isinstance(key, str)]
+    try:
+        record = parse_record(first)
+        for key in keys:
+            look_up(record, key)
+    except ValueError:
+        return False
+    return len(keys) == 2

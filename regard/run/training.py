@@ -8,7 +8,7 @@ import torch
 
 from regard.data import Ledger
 from regard.data.corpus import StoreCorpus
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.recipe.build import build_system, training_settings
 from regard.recipe.schema import Recipe
@@ -28,6 +28,9 @@ MAY_CHANGE = {
 }
 """Settings that a run may be continued with other values of; None stands for a whole section."""
 
+DIFFERENCES = 6
+"""So many differences between two recipes are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -45,18 +48,19 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     folder.create()
     with folder.locked():
         if overwrite:
-            clear(folder)
+            folder.clear()
         check_same(recipe, folder)
         folder.write_recipe(recipe)
         if recipe.training.threads:
             torch.set_num_threads(recipe.training.threads)
         prepared = prepare_run(recipe, folder)
+        check_data(prepared, folder)
         model, outcome = _fit(recipe, folder, prepared, observers)
         if reading := fitting_reading(model.system, model.texts, prepared.valid_examples):
             model = model.with_reading(reading)
         folder.write_recipe(model.recipe)
         evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
-        write_results(folder, model, prepared, evaluations)
+        write_results(folder, model, prepared, evaluations, outcome.progress)
         return Trained(model, outcome, evaluations, prepared.ledger)
 
 
@@ -92,8 +96,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
 def _choose_weights(trainer: Trainer, valid: StoreCorpus) -> None:
     """Load the best checkpoint, or the average of the last few where that is better on validation data."""
     progress, checkpoints = trainer.progress, trainer.checkpoints
-    best = checkpoints.model(progress.best_step)
-    candidates = [best]
+    candidates = [checkpoints.model(progress.best_step or progress.step)]
     if len(progress.validated) > 1:
         candidates.append(average([checkpoints.model(step) for step in progress.validated]))
     losses: list[float] = []
@@ -104,17 +107,10 @@ def _choose_weights(trainer: Trainer, valid: StoreCorpus) -> None:
     load_weights(trainer.system, candidates[losses.index(min(losses))])
 
 
-def clear(folder: RunFolder) -> None:
-    """Delete what an earlier run left in its folder, and nothing else."""
-    folder.checkpoints.keep(())
-    names = ["recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html"]
-    names += [f"{side}.{ending}" for side in ("text", "source", "target") for ending in ("json", "spm", "codes")]
-    for name in names:
-        (folder.path / name).unlink(missing_ok=True)
-
-
 def check_same(recipe: Recipe, folder: RunFolder) -> None:
-    """Refuse to go on with a run whose recipe was another one."""
+    """Refuse to go on with a run whose recipe was another one. Where nothing was learned yet, that is no loss."""
+    if not folder.begun:
+        folder.clear_beginning()
     if not folder.recipe.exists():
         return
     there = folder.read_recipe()
@@ -124,8 +120,21 @@ def check_same(recipe: Recipe, folder: RunFolder) -> None:
     if differences:
         raise UsageError(
             f"{folder.path}: this folder holds a run of another recipe ("
-            + "; ".join(differences)
+            + "; ".join(differences[:DIFFERENCES])
+            + (f"; and {more} more" if (more := len(differences) - DIFFERENCES) > 0 else "")
             + "). Choose another folder with run=FOLDER, or start anew with --overwrite"
+        )
+
+
+def check_data(prepared: Prepared, folder: RunFolder) -> None:
+    """Refuse to go on with other data than the run began with: the place in it would mean something else."""
+    stores = {"format": 1, "train": prepared.train.key, "valid": prepared.valid.key}
+    if not folder.checkpoints.steps():
+        folder.write_json(folder.stores, stores)
+    elif folder.read_json(folder.stores) != stores:
+        raise DataError(
+            f"{folder.path}: the training or validation data changed since this run began. Go on with the data as it "
+            "was, choose another folder with run=FOLDER, or start anew with --overwrite"
         )
 
 

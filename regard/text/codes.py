@@ -1,8 +1,9 @@
 """BPE with a subword-nmt codes file, as that program applies it (Sennrich et al. 2016).
 
 Text is split into words at spaces; the merges of the file are applied to each; pieces that go on are shown with `@@`.
-The vocabulary is what the segmented training text holds; a piece outside it is split again along the merges that made
-it, as `apply-bpe --vocabulary` does, down to characters, of which unknown ones become UNKNOWN.
+The vocabulary is what the segmented training text holds, and the characters of its words. A piece outside it (a rare
+one, or one that dropped merges leave) is split again along the merges that made it, as `apply-bpe --vocabulary` does,
+down to characters, of which unknown ones become UNKNOWN.
 
 No word holds a space, so a space marks the end of a word in symbols: `t ` is what the file writes as `t</w>`.
 """
@@ -88,7 +89,7 @@ class CodesTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], *, codes: Codes, size: int, minimum_count: int = 1) -> "CodesTokenizer":
-        """The most frequent pieces of some texts after all merges."""
+        """The most frequent pieces of some texts after all merges, and the most frequent characters."""
         words: Counter[str] = Counter()
         for text in texts:
             to_bytes(text)
@@ -96,7 +97,8 @@ class CodesTokenizer:
         bare = cls(codes=codes, pieces=())
         pieces: Counter[str] = Counter()
         for word, count in words.items():
-            for piece in bare.merged(word):
+            characters = [*word[:-1], word[-1] + " "]
+            for piece in [*characters, *(piece for piece in bare.merged(word) if len(piece.removesuffix(" ")) > 1)]:
                 pieces[piece] += count
         return cls(codes=codes, pieces=most_frequent(pieces, size=size, minimum_count=minimum_count))
 

@@ -9,7 +9,6 @@ Random segmentations are our own (`merges`, `lattice`): sentencepiece draws from
 seeded once, so its draws would depend on what was drawn before.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -35,6 +34,7 @@ UNITS: Final = ("bpe", "unigram")
 _MARK: Final = "\u2581"
 _FIRST_PIECE: Final = FIRST_FREE + 256
 _LONGEST_PIECE: Final = 256
+_LARGEST_SCORE: Final = 1e9
 _UNKNOWN_PENALTY: Final = 10.0
 """How much less likely than the rarest piece an unknown character is, in nats; sentencepiece has the same."""
 
@@ -55,8 +55,6 @@ class PieceTokenizer:
         numbered = list(enumerate(self._pieces, start=_FIRST_PIECE))
         self._ids = {piece: id_ for id_, piece in numbered}
         self._scores = {piece: float(self._processor.get_score(id_)) for id_, piece in numbered}
-        if not all(abs(score) < 1e9 for score in self._scores.values()):
-            raise ValueError("a piece has a score that is not finite")
         self._surfaces = (
             *reserved_surfaces(UNKNOWN_SIGN),
             *(bytes([value]) for value in range(256)),
@@ -187,12 +185,12 @@ def _read_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
         if not processor.is_byte(id_) or processor.id_to_piece(id_) != f"<0x{value:02X}>":
             raise ValueError(f"id {id_} is not the byte {value}")
     pieces = [str(processor.id_to_piece(id_)) for id_ in range(_FIRST_PIECE, size)]
-    if len(set(pieces)) != len(pieces):
-        raise ValueError("a piece occurs twice")
     for id_, piece in enumerate(pieces, start=_FIRST_PIECE):
         special = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
-        if any(kind(id_) for kind in special) or not 0 < len(piece) <= _LONGEST_PIECE:
+        if any(kind(id_) for kind in special):
             raise ValueError(f"id {id_} is no piece of text")
-        if _APART.search(piece.removeprefix(_MARK)) or not math.isfinite(processor.get_score(id_)):
-            raise ValueError(f"id {id_} holds characters or a score that no trained piece has")
+        if len(piece) > _LONGEST_PIECE or _APART.search(piece.removeprefix(_MARK)):
+            raise ValueError(f"id {id_} is a piece that no training gives")
+        if not abs(processor.get_score(id_)) < _LARGEST_SCORE:
+            raise ValueError(f"id {id_} has a score that no training gives")
     return pieces

@@ -7,7 +7,7 @@ and where the texts hold less than that size, it makes as many pieces as it find
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Final
 
@@ -27,7 +27,11 @@ SMALLEST: Final = FIRST_FREE + 256 + 2
 _COVERAGE: Final = 0.9995
 """Share of the text whose characters get an id each; the rest keeps the ids of bytes in use."""
 
-_SHORT: Final = re.compile(".{1,4000}(?= |$)|.{1,4000}")
+_SHORT: Final = re.compile(".{1,400}(?= |$)|.{1,400}")
+_WORD: Final = re.compile(" [^ ]*|[^ ]+")
+
+_MOST_COPIES: Final = 16
+"""How often one line may count for a unigram model."""
 
 
 def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: int) -> bytes:
@@ -39,10 +43,11 @@ def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: in
         )
     kept_texts = list(texts)
     alphabet = _alphabet(kept_texts, room=(size - FIRST_FREE - 256) // 2, minimum_count=minimum_count)
-    sentences = list(_sentences(kept_texts, alphabet)) or [" "]
+    stretches = Counter(_stretches(kept_texts, alphabet)) or Counter([" "])
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
+        sentence_iterator=_counted_words(stretches) if unit == "bpe" else _lines(stretches),
+        input_format="tsv" if unit == "bpe" else "text",
         model_writer=model,
         model_type=unit,
         vocab_size=size,
@@ -85,12 +90,51 @@ def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[st
     return alphabet
 
 
-def _sentences(texts: Sequence[str], alphabet: Sequence[str]) -> Iterator[str]:
+def _stretches(texts: Sequence[str], alphabet: Sequence[str]) -> Iterator[str]:
     """The stretches of texts that consist of the alphabet; a text begins with a space, as it does when encoded.
 
-    Long ones are cut before a space: the time that sentencepiece takes grows with the square of what repeats in a line.
+    Long ones are cut before a space, where no piece is lost.
     """
     outside = re.compile(f"[^{re.escape(''.join(alphabet))}]+")
     for text in texts:
         for stretch in outside.split(f" {text}" if text else ""):
             yield from _SHORT.findall(stretch)
+
+
+def _counted_words(stretches: Mapping[str, int]) -> Iterator[str]:
+    """Words with their counts, which are all that the BPE trainer looks at."""
+    words: Counter[str] = Counter()
+    for stretch, count in stretches.items():
+        for word in _WORD.findall(stretch):
+            words[word] += count
+    return (f"{word}\t{count}" for word, count in sorted(words.items()))
+
+
+def _lines(stretches: Mapping[str, int]) -> Iterator[str]:
+    """Whole lines, from which the unigram trainer takes its candidates by a suffix tree.
+
+    The time for the tree grows with the square of what repeats without a break (a list of a hundred names with a
+    thousand copies of each takes minutes), so copies beyond 16 are left out and the others stand apart.
+    """
+    for copy in range(_MOST_COPIES):
+        yield from (stretch for stretch, count in stretches.items() if count > copy)
+    yield from _other_contexts(stretches)
+
+
+def _other_contexts(stretches: Mapping[str, int]) -> Iterator[str]:
+    """Words that only ever have a space after them, or only ever end a line, once more in the other position.
+
+    Only what is followed by different characters has a node in a suffix tree: in tidy text `cat` would not be a
+    candidate, since nothing but a space ever follows it.
+    """
+    inside: Counter[str] = Counter()
+    last: Counter[str] = Counter()
+    for stretch, count in stretches.items():
+        _, *words = stretch.split(" ")
+        for word in words[:-1]:
+            inside[word] += count
+        for word in words[-1:]:
+            last[word] += count
+    for word in sorted(inside.keys() | last.keys()):
+        if word and inside[word] + last[word] > 1 and not (inside[word] and last[word]):
+            yield f" {word} " if last[word] else f" {word}"

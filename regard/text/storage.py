@@ -4,17 +4,14 @@ A tokenizer is `name.json` with `{"format": 1, "unit": ...}`, and `name.spm` whe
 What is read may be damaged or made to harm: whatever is wrong with it becomes a ModelError that names the file.
 """
 
-import errno
 import json
-import os
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeVar
 
-from regard.errors import ModelError, ResourceError, UsageError
+from regard.errors import ModelError
+from regard.files import replace_file
 from regard.text.tokenizer import Tokenizer
 
 Choice = TypeVar("Choice", bound=str)
@@ -44,28 +41,8 @@ def write_tokenizer(folder: Path, name: str, stored: Stored) -> None:
     """Write the files of a tokenizer; the JSON file, which the reader starts from, comes last."""
     text = json.dumps({"format": FORMAT, **stored.fields}, ensure_ascii=False, indent=1)
     if stored.model is not None:
-        write_atomically(folder / f"{name}.spm", stored.model)
-    write_atomically(folder / f"{name}.json", text.encode("utf-8") + b"\n")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it, so that nobody ever sees half of it."""
-    waiting = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with waiting.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        waiting.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            waiting.unlink()
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ResourceError(
-                f"{path}: no space left to write {len(content)} bytes; free some and try again"
-            ) from error
-        raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
+        replace_file(folder / f"{name}.spm", stored.model)
+    replace_file(folder / f"{name}.json", text.encode("utf-8") + b"\n")
 
 
 def refuse(path: Path, reason: str) -> NoReturn:

@@ -20,7 +20,7 @@ from regard.data.batches import Cursor
 from regard.errors import DivergedError
 from regard.models import System
 from regard.training.checkpoints import Checkpoint, Checkpoints
-from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
+from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
 from regard.training.progress import Progress
@@ -177,13 +177,13 @@ class Trainer:
         """Why training is over, or nothing."""
         settings, progress = self.settings, self.progress
         if settings.steps is not None and progress.step >= settings.steps:
-            return f"{progress.step} steps done"
+            return f"{_counted(progress.step, 'step')} done"
         if settings.epochs is not None and progress.epoch >= settings.epochs:
-            return f"{progress.epoch} epochs done"
+            return f"{_counted(progress.epoch, 'epoch')} done"
         if settings.minutes is not None and progress.seconds >= 60 * settings.minutes:
             return f"{settings.minutes:g} minutes are over"
         if settings.patience is not None and progress.without_gain >= settings.patience:
-            return f"{progress.without_gain} validations without a gain"
+            return f"{_counted(progress.without_gain, 'validation')} without a gain"
         return ""
 
     def expected_steps(self) -> int | None:
@@ -273,6 +273,10 @@ class Trainer:
     def tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 class keeping_random_state:  # noqa: N801

@@ -1,6 +1,10 @@
 """Training of sentencepiece models: tiny, large and odd corpora."""
 
+import time
+from io import BytesIO
+
 import pytest
+import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,16 +66,60 @@ def test_a_size_that_is_too_small_is_refused(unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["bpe", "unigram"])
-def test_long_lines_are_learned_from(unit: str) -> None:
-    tokenizer = PieceTokenizer.train(["unlikely lanterns " * 5000], unit=unit, size=300)
-    assert [tokenizer.piece(id_) for id_ in tokenizer.encode("lanterns unlikely").ids] == ["▁lanterns", "▁unlikely"]
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["unlikely lanterns " * 5000],
+        ["unlikely", "lanterns", "unlikely lanterns"] * 3000,
+        [word for word in ("lanterns", "unlikely", "lanterns unlikely") for _ in range(3000)],
+    ],
+)
+def test_long_lines_and_many_copies_are_learned_from(unit: str, texts: list[str]) -> None:
+    start = time.perf_counter()
+    tokenizer = PieceTokenizer.train(texts, unit=unit, size=300)
+    assert time.perf_counter() - start < 20
+    assert _pieces(tokenizer, "lanterns unlikely") == ["▁lanterns", "▁unlikely"]
+
+
+def test_bpe_is_what_sentencepiece_learns_from_whole_lines(corpus: list[str]) -> None:
+    """Without rare characters, which would be cut out."""
+    texts = [text for text in corpus if text.isascii()]
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([f" {text}" for text in texts]),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=330,
+        byte_fallback=True,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        pad_id=3,
+        num_threads=1,
+        minloglevel=2,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ours = PieceTokenizer.train(texts, unit="bpe", size=330)
+    assert [ours.piece(id_) for id_ in range(260, 330)] == [theirs.id_to_piece(id_) for id_ in range(260, 330)]
 
 
 @pytest.mark.parametrize("unit", ["bpe", "unigram"])
 @pytest.mark.parametrize("odd", ["\t", "\0", "▅", "▁", "\n"])
 def test_lines_with_odd_characters_are_learned_from(unit: str, odd: str) -> None:
-    tokenizer = PieceTokenizer.train([f"lanterns{odd} lanterns lanterns"] * 20, unit=unit, size=300)
-    assert [tokenizer.piece(id_) for id_ in tokenizer.encode("lanterns").ids] == ["▁lanterns"]
+    tokenizer = PieceTokenizer.train([f"lanterns{odd} sailors", f"sailors{odd} lanterns"] * 20, unit=unit, size=300)
+    assert _pieces(tokenizer, "lanterns sailors") == ["▁lanterns", "▁sailors"]
+
+
+@pytest.mark.parametrize("unit", ["bpe", "unigram"])
+def test_words_of_tidy_text_become_pieces(unit: str) -> None:
+    """Nothing but a space ever follows a noun here, and nothing but the end of the line follows a full stop."""
+    nouns = ("cat", "dog", "lantern", "river", "sailor")
+    texts = [f"the {first} sees the {second} today ." for first in nouns for second in nouns]
+    tokenizer = PieceTokenizer.train(texts, unit=unit, size=8000)
+    assert _pieces(tokenizer, "the lantern sees the sailor today .") == [
+        "▁the", "▁lantern", "▁sees", "▁the", "▁sailor", "▁today", "▁."
+    ]  # fmt: skip
 
 
 def test_an_alphabet_larger_than_the_size_leaves_room_for_pieces() -> None:

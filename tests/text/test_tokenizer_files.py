@@ -1,7 +1,7 @@
 """Saving and loading, and what happens to files that are damaged or made to harm."""
 
-import errno
 import json
+import struct
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -10,9 +10,8 @@ from random import Random
 import pytest
 import sentencepiece
 
-from regard.errors import ModelError, ResourceError, UsageError
+from regard.errors import ModelError
 from regard.text import Draw, Tokenizer, load_tokenizer
-from regard.text.storage import write_atomically
 
 NAMES = ("word", "character", "byte", "bpe", "unigram", "codes", "inflection", "bpe nfkc lower", "word nfc")
 TEXTS = ("the cat likes the Straße, 3 times.", "ﬁnd THE Cafe\u0301  ▁ \t\n", "lettersx\tV;SG;NEW", "", "日本 zz @@")
@@ -149,7 +148,6 @@ def foreign_model(**settings: object) -> bytes:
         ({"unk_id": 0, "pad_id": 1}, "the reserved ids are missing"),
         ({"pad_id": -1, "unk_id": 1, "bos_id": 0, "eos_id": 2}, "the reserved ids are not control pieces"),
         ({"control_symbols": ["<x>"], "vocab_size": 290}, "id 4 is not the byte 0"),
-        ({"user_defined_symbols": ["the▁cat"]}, "id 4 is not the byte 0|holds characters or a score"),
     ],
 )
 def test_models_laid_out_otherwise_are_refused(settings: dict, message: str, tmp_path: Path) -> None:
@@ -159,6 +157,51 @@ def test_models_laid_out_otherwise_are_refused(settings: dict, message: str, tmp
         ModelError, match=rf"x\.spm: the file is no sentencepiece model that regard can use \(.*{message}"
     ):
         load_tokenizer(tmp_path, "x")
+
+
+def message(*fields: tuple[int, bytes | int | float]) -> bytes:
+    """A protocol buffer, so that a piece of any kind can be put into a model."""
+    written = b""
+    for number, value in fields:
+        if isinstance(value, bytes):
+            written += bytes([number << 3 | 2]) + length(len(value)) + value
+        elif isinstance(value, float):
+            written += bytes([number << 3 | 5]) + struct.pack("<f", value)
+        else:
+            written += bytes([number << 3, value])
+    return written
+
+
+def length(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + length(value >> 7)
+
+
+@pytest.mark.parametrize(
+    ("piece", "reason"),
+    [
+        (message((1, b"fine"), (2, -1.0)), None),
+        (message((1, b"<x>"), (2, -1.0), (3, 3)), "id 330 is no piece of text"),
+        (message((1, b"<0x41>x"), (2, -1.0), (3, 5)), "id 330 is no piece of text"),
+        (message((1, "the▁cat".encode()), (2, -1.0)), "id 330 is a piece that no training gives"),
+        (message((1, b"a\tb"), (2, -1.0)), "id 330 is a piece that no training gives"),
+        (message((1, b"a" * 257), (2, -1.0)), "id 330 is a piece that no training gives"),
+        (message((1, b"x"), (2, float("nan"))), "id 330 has a score that no training gives"),
+        (message((1, b"x"), (2, float("-inf"))), "id 330 has a score that no training gives"),
+        (message((1, "▁the".encode()), (2, -1.0)), "already defined"),
+        (message((1, b""), (2, -1.0)), "empty"),
+        (message((1, b"\xff\xfe"), (2, -1.0)), ""),
+    ],
+)
+def test_pieces_that_no_training_gives_are_refused(
+    piece: bytes, reason: str | None, tokenizers: dict[str, Tokenizer], tmp_path: Path
+) -> None:
+    model = tokenizers["bpe"].stored().model + message((1, piece))
+    place_model(tmp_path, model, size=331)
+    if reason is None:
+        assert load_tokenizer(tmp_path, "x").size == 331
+    else:
+        with pytest.raises(ModelError, match=rf"no sentencepiece model that regard can use \(.*{reason}"):
+            load_tokenizer(tmp_path, "x")
 
 
 def test_a_model_that_changes_text_is_refused_when_it_does(tmp_path: Path) -> None:
@@ -226,23 +269,3 @@ def test_changed_bytes_of_a_json_file_are_refused_or_harmless(name: str, tokeniz
             continue
         for text in TEXTS:
             loaded.decode(loaded.encode(text).ids)
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.json"
-    write_atomically(path, b"old")
-
-    def fail(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(ResourceError, match=r"x\.json: no space left to write 3 bytes"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UsageError, match=r"x\.json: cannot be written \(.*\); choose another folder"):
-        write_atomically(tmp_path / "file" / "x.json", b"")

@@ -142,7 +142,7 @@ _VERBS: Final = """
 2.5 live     alone  state   home  : person
 2.5 go       to     event   none  : person > goal
 2   come     from   event   none  : person pet > region school kitchen house
-2   see      object event   any   : person animal > person animal building vehicle picture flower tree match_game river
+2   see      object event   any   : person animal > person animal building vehicle picture flower tree
 1.5 find     object event   any   : person > animal object garment text small_person letter_mail
 2   buy      object event   none  : person > object food text garment furniture bicycle green bat_club fire
 1.5 sell     object event   none  : person > object food text garment furniture bicycle green bat_club fire

@@ -9,6 +9,7 @@ from typing import Final
 from regard.data.pocket.splits import examples
 from regard.data.pocket.world import World
 from regard.errors import UsageError
+from regard.files import replace_file
 
 TASKS: Final = ("translation",)
 
@@ -62,9 +63,6 @@ def make(
 
 
 def _write(path: Path, lines: Iterable[str]) -> Path:
-    """Write all lines or nothing: the file appears under its name when it is complete."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(f"{line}\n" for line in lines)
-    unfinished.replace(path)
+    """Write all lines or nothing."""
+    replace_file(path, "".join(f"{line}\n" for line in lines).encode())
     return path

@@ -38,10 +38,17 @@ class Nominal:
         self.concepts = concepts
         self.noun_named = {noun.name: noun for noun in concepts.nouns}
         self.verb_named = {verb.name: verb for verb in concepts.verbs}
+        self._fitting: dict[tuple[frozenset[str], str], list[Noun]] = {}
+        self._adjectives = {noun.name: self._adjectives_of(noun) for noun in concepts.nouns}
         self.relative_verbs = {noun.name: self._relative_verbs(noun) for noun in concepts.nouns}
 
     def nouns(self, tags: frozenset[str], size: str) -> list[Noun]:
         """The nouns that fit the tags and may have the size."""
+        if (tags, size) not in self._fitting:
+            self._fitting[tags, size] = self._nouns(tags, size)
+        return self._fitting[tags, size]
+
+    def _nouns(self, tags: frozenset[str], size: str) -> list[Noun]:
         fitting = [noun for noun in self.concepts.nouns if not tags.isdisjoint(noun.tags)]
         match size:
             case "relative":
@@ -65,6 +72,9 @@ class Nominal:
 
     def adjectives_of(self, noun: Noun) -> list[Adjective]:
         """The adjectives that can be said of a noun."""
+        return self._adjectives[noun.name]
+
+    def _adjectives_of(self, noun: Noun) -> list[Adjective]:
         return [adjective for adjective in self.concepts.adjectives if not adjective.fits.isdisjoint(noun.tags)]
 
     def argument(self, verb: str, role: str, policy: str, size: str) -> list[Rule]:

@@ -1,0 +1,164 @@
+"""`regard predict`: a line in, a line out, and data only on standard output."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from regard.cli.main import main
+from regard.run.model import Model
+from regard.run.training import Trained
+from tests.cli.conftest import Command
+from tests.toys import toy_sources
+
+LINES = ["a b c", "", "h g", "  ", "e"]
+PROGRAM = [sys.executable, "-m", "regard.cli.main"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "LC_ALL": "C"}
+
+
+@pytest.fixture
+def expected(trained: Trained) -> list[str]:
+    return [prediction.text for prediction in trained.model.predict_many(LINES)]
+
+
+@pytest.fixture
+def content() -> bytes:
+    return "".join(f"{line}\n" for line in LINES).encode()
+
+
+def test_standard_input_files_and_gzip_give_the_same(
+    regard: Command, run: Path, tmp_path: Path, expected: list[str], content: bytes
+) -> None:
+    (tmp_path / "in ü.txt").write_bytes(content)
+    (tmp_path / "in.gz").write_bytes(gzip.compress(content))
+    out = "".join(f"{line}\n" for line in expected)
+    for arguments in ([], ["-"], [tmp_path / "in ü.txt"], [tmp_path / "in.gz"]):
+        result = regard("predict", run, *arguments, stdin=content)
+        assert (result.code, result.out, result.err) == (0, out, "")
+    assert expected[1] == expected[3] == ""
+    assert expected[0].split()
+
+
+def test_a_last_line_without_an_end_counts_and_nothing_gives_nothing(regard: Command, run: Path) -> None:
+    assert len(regard("predict", run, stdin=b"a b\n\nc").out.splitlines()) == 3
+    assert regard("predict", run, stdin=b"").out == ""
+
+
+def test_a_line_that_cannot_be_read_gives_a_blank_one_and_a_warning(regard: Command, run: Path) -> None:
+    result = regard("predict", run, stdin=b"a b\nc \xff d\ne f\n")
+    alone = regard("predict", run, stdin=b"a b\n\ne f\n")
+    assert (result.code, result.out) == (0, alone.out)
+    assert result.err == "regard: lines that are not UTF-8, answered with a blank line: 1 (<stdin>:2)\n"
+
+
+def test_nbest_tells_line_score_and_text(regard: Command, run: Path, content: bytes) -> None:
+    result = regard("predict", run, "--nbest", "3", stdin=content)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert [int(number) for number, _, _ in rows] == [1, 1, 1, 2, 3, 3, 3, 4, 5, 5, 5]
+    assert [text for number, _, text in rows if number in "24"] == ["", ""]
+    scores = [float(score) for number, score, _ in rows if number == "1"]
+    assert scores == sorted(scores, reverse=True)
+    best = regard("predict", run, "--beam", "3", stdin=content)
+    assert rows[0][2] == best.out.splitlines()[0]
+
+
+def test_json_lines(regard: Command, run: Path, content: bytes, trained: Trained) -> None:
+    result = regard("predict", run, "--jsonl", "--nbest", "2", "--align", stdin=content)
+    records = [json.loads(line) for line in result.out.splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert [record["source"] for record in records] == LINES
+    first = records[0]
+    prediction = trained.model.predict("a b c", best=2)
+    assert first["text"] == prediction.text
+    assert first["log_probability"] == pytest.approx(prediction.log_probability, abs=1e-5)
+    assert first["score"] == pytest.approx(prediction.score, abs=1e-5)
+    assert [one["text"] for one in first["nbest"]] == [one.text for one in prediction.outputs]
+    assert first["complete"] is True
+    assert len(first["alignment"].split()) == len(first["text"].split())
+    blank = {"text": "", "score": 0.0, "log_probability": 0.0, "complete": True, "nbest": [], "alignment": ""}
+    assert {name: records[1][name] for name in blank} == blank
+    assert "nbest" not in json.loads(regard("predict", run, "--jsonl", stdin=b"a\n").out)
+
+
+def test_alignments_are_a_column(regard: Command, run: Path, content: bytes, expected: list[str]) -> None:
+    result = regard("predict", run, "--align", stdin=content)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert [row[0] for row in rows] == expected
+    for text, links in rows:
+        assert sorted(int(link.split("-")[1]) for link in links.split()) == list(range(len(text.split())))
+    assert rows[0][1] == "0-0 1-1 2-2"
+
+
+def test_what_was_cut_is_told(regard: Command, run: Path) -> None:
+    result = regard("predict", run, stdin=(b"a " * 300 + b"\n"))
+    assert result.code == 0
+    assert len(result.out.splitlines()) == 1
+    assert (
+        "regard: 1 lines were longer than 256 tokens (data.max_length) and only their beginning was read" in result.err
+    )
+
+
+def test_a_file_that_is_not_there(regard: Command, run: Path) -> None:
+    result = regard("predict", run, "nowhere.txt")
+    assert (result.code, result.out) == (4, "")
+    assert "nowhere.txt: there is no such file" in result.err
+
+
+@pytest.mark.cli
+def test_a_reader_that_leaves_early_is_no_error(run: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "many.txt"
+    lines.write_text("".join(f"{source}\n" for source in toy_sources(60) * 60))
+    script = '"$@" | head -1; echo "${PIPESTATUS[0]}"'
+    command = ["bash", "-c", script, "-", *PROGRAM, "predict", str(run), str(lines), "--beam", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=True)
+    first, code = done.stdout.splitlines()
+    assert first == Model.load(run).predict(toy_sources(60)[0], beam=1).text
+    assert code in ("141", "0")
+    assert done.stderr == ""
+
+
+@pytest.mark.cli
+def test_the_real_command_reads_and_writes_utf8_whatever_the_locale(run: Path) -> None:
+    command = [*PROGRAM, "predict", str(run), "--jsonl"]
+    given = "a ü b\n\n日\n".encode() + b"\xff\n"
+    done = subprocess.run(command, input=given, capture_output=True, env=ENVIRONMENT, timeout=120, check=True)
+    records = [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()]
+    assert [record["source"] for record in records] == ["a ü b", "", "日", ""]
+    assert done.stderr.decode().count("\n") == 1
+
+
+class Keyboard(io.RawIOBase):
+    """Gives a line at a time, and writes down what has been answered before it was typed."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        self.answered: list[str] = []
+
+    def readable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        written = cast(io.BytesIO, cast(io.TextIOWrapper, sys.stdout).buffer).getvalue()
+        self.answered.append(written.decode())
+        line = self.lines.pop(0) if self.lines else b""
+        buffer[: len(line)] = line
+        return len(line)
+
+
+def test_what_is_typed_is_answered_at_once(run: Path, monkeypatch: pytest.MonkeyPatch, regard: Command) -> None:
+    keyboard = Keyboard([b"a b\n", b"\n", b"c\n"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(keyboard)))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr(sys, "argv", ["regard", "predict", str(run)])
+    with pytest.raises(SystemExit):
+        main()
+    assert [answers.count("\n") for answers in keyboard.answered] == [0, 1, 2, 3]

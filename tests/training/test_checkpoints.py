@@ -1,0 +1,209 @@
+"""Checkpoints are whole or not there, and damage of any kind is noticed."""
+
+import errno
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.errors import ModelError, ResourceError
+from regard.training import Checkpoint, Checkpoints, checkpoints, replace_file
+
+FILES = ("manifest.json", "model.safetensors", "optimizer.safetensors", "state.json")
+
+
+def checkpoint(step: int) -> Checkpoint:
+    generator = torch.Generator().manual_seed(step)
+    return Checkpoint(
+        step=step,
+        model={"a": torch.randn(3, 4, generator=generator), "b": torch.randn(2, generator=generator).double()},
+        optimizer={"a/step": torch.tensor(float(step)), "random": torch.get_rng_state()},
+        state={"progress": {"step": step, "seconds": 0.1 + step}, "name": "ü"},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def same(one: Checkpoint, other: Checkpoint) -> bool:
+    return (
+        (one.step, one.state) == (other.step, other.state)
+        and one.model.keys() == other.model.keys()
+        and one.optimizer.keys() == other.optimizer.keys()
+        and all(torch.equal(one.model[name], other.model[name]) for name in one.model)
+        and all(one.model[name].dtype == other.model[name].dtype for name in one.model)
+        and all(torch.equal(one.optimizer[name], other.optimizer[name]) for name in one.optimizer)
+    )
+
+
+def test_what_is_saved_is_what_is_loaded(folder: Checkpoints) -> None:
+    assert folder.steps() == []
+    assert folder.latest() == (None, [])
+    for step in (5, 120, 30):
+        folder.save(checkpoint(step))
+    assert folder.steps() == [5, 30, 120]
+    assert same(folder.load(30), checkpoint(30))
+    latest, damages = folder.latest()
+    assert latest is not None
+    assert same(latest, checkpoint(120))
+    assert damages == []
+    assert torch.equal(folder.model(5)["a"], checkpoint(5).model["a"])
+    assert sorted(path.name for path in folder.folder.iterdir()) == ["step-00000005", "step-00000030", "step-00000120"]
+    assert sorted(path.name for path in folder.path(5).iterdir()) == list(FILES)
+
+
+def test_only_checkpoints_are_listed(folder: Checkpoints) -> None:
+    folder.save(checkpoint(7))
+    for name in ("step-", "step-8", "step-00000009.old", "step-²", "step--0000001", "other", ".tmp-1-9"):
+        (folder.folder / name).mkdir()
+    (folder.folder / "step-00000010").write_text("a file")
+    assert folder.steps() == [7]
+
+
+@pytest.mark.parametrize("case", range(32))
+def test_damage_is_noticed_and_the_one_before_is_taken(folder: Checkpoints, case: int) -> None:
+    draw = random.Random(case)
+    folder.save(checkpoint(1))
+    folder.save(checkpoint(2))
+    victim = folder.path(2) / FILES[case % len(FILES)]
+    content = bytearray(victim.read_bytes())
+    place = draw.randrange(len(content))
+    if case % 8 < 4:
+        content[place] ^= 1 << draw.randrange(8)
+        victim.write_bytes(content)
+    elif case % 16 < 12:
+        victim.write_bytes(content[:place])
+    else:
+        victim.unlink()
+    latest, damages = folder.latest()
+    assert latest is not None
+    assert same(latest, checkpoint(1))
+    assert len(damages) == 1
+    assert str(folder.path(2)) in damages[0]
+    with pytest.raises(ModelError, match=r"step-00000002: (the checkpoint is|a checkpoint of format)"):
+        folder.load(2)
+
+
+def test_every_bit_of_the_manifest_counts(folder: Checkpoints) -> None:
+    folder.save(checkpoint(1))
+    manifest = folder.path(1) / "manifest.json"
+    content = manifest.read_bytes()
+    for place in range(len(content)):
+        changed = content[place] ^ 1 << place % 8
+        manifest.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
+        assert folder.latest()[0] is None, content[: place + 1]
+    manifest.write_bytes(content)
+    assert folder.damage(1) == ""
+
+
+@pytest.mark.parametrize("manifest", ["", "[]", "null", "{}", '{"format": 1, "files": []}', "[" * 100_000])
+def test_a_manifest_of_another_kind_is_damage(folder: Checkpoints, manifest: str) -> None:
+    folder.save(checkpoint(1))
+    (folder.path(1) / "manifest.json").write_text(manifest)
+    with pytest.raises(ModelError, match="step-00000001: the checkpoint is incomplete or damaged"):
+        folder.load(1)
+
+
+def test_another_format_is_refused(folder: Checkpoints) -> None:
+    folder.save(checkpoint(1))
+    manifest = folder.path(1) / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
+    with pytest.raises(ModelError, match="a checkpoint of format 2; this version reads format 1"):
+        folder.load(1)
+
+
+def test_a_manifest_over_something_that_holds_no_tensors(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "save", lambda tensors: b"junk")
+    folder.save(checkpoint(1))
+    with pytest.raises(ModelError, match="step-00000001: the checkpoint holds no tensors"):
+        folder.model(1)
+    assert folder.latest()[0] is None
+
+
+FAILURES = [*(("fsync", times) for times in range(6)), ("mkdir", 0), ("mkdir", 1), ("rename", 0)]
+"""A system call, and how often it works before it fails: a save syncs four files, its folder, and the one around it."""
+
+
+@pytest.mark.parametrize(("call", "times"), FAILURES)
+def test_a_save_that_fails_leaves_what_was_there(
+    folder: Checkpoints, monkeypatch: pytest.MonkeyPatch, call: str, times: int
+) -> None:
+    folder.save(checkpoint(1))
+    owner = os if call == "fsync" else Path
+    real = getattr(owner, call)
+    calls = 0
+
+    def failing(*arguments: object, **named: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > times:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(owner, call, failing)
+    with pytest.raises(ResourceError, match=r"step-00000002: .* [\d,]+ bytes \(No space left") as caught:
+        folder.save(checkpoint(2))
+    monkeypatch.undo()
+    assert caught.value.exit_code == 7
+    latest, damages = folder.latest()
+    assert latest is not None
+    assert damages == []
+    assert same(latest, checkpoint(latest.step))
+    assert not list(folder.folder.glob(".tmp-*"))
+
+
+def test_a_name_is_never_written_twice(folder: Checkpoints) -> None:
+    folder.save(checkpoint(1))
+    with pytest.raises(ResourceError, match="step-00000001"):
+        folder.save(checkpoint(1))
+    assert same(folder.load(1), checkpoint(1))
+
+
+def test_keep_deletes_the_others_and_what_was_left_behind(folder: Checkpoints) -> None:
+    for step in range(1, 6):
+        folder.save(checkpoint(step))
+    (folder.folder / ".tmp-123-4").mkdir()
+    folder.keep({2, 5, 99})
+    assert sorted(path.name for path in folder.folder.iterdir()) == ["step-00000002", "step-00000005"]
+    folder.keep(())
+    assert list(folder.folder.iterdir()) == []
+    Checkpoints(folder.folder / "nowhere").keep(())
+
+
+def test_what_is_set_aside_is_out_of_the_way_and_still_there(folder: Checkpoints) -> None:
+    for _ in range(2):
+        folder.save(checkpoint(4))
+        folder.set_aside([4, 5])
+        assert folder.steps() == []
+    assert [path.name for path in folder.folder.iterdir()] == ["damaged-00000004"]
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    replace_file(path, b"old")
+    replace_file(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_replacement_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "file.json"
+    replace_file(path, b"old")
+
+    def failing(*arguments: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os if call == "fsync" else Path, call, failing)
+    with pytest.raises(ResourceError, match=r"file\.json: .* 3 bytes \(Disk quota exceeded\)\. What was saved before"):
+        replace_file(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
