@@ -1,6 +1,7 @@
 """A write that fails leaves what was there, says why, and leaves nothing behind."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -17,18 +18,25 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["x.json"]
 
 
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.json"
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_replacement_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "file.json"
     replace_file(path, b"old")
 
-    def fail(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def failing(*arguments: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(ResourceError, match=r"x\.json: there is no room to write 3 bytes \(No space left on device\)"):
+    monkeypatch.setattr(os if call == "fsync" else Path, call, failing)
+    with pytest.raises(
+        ResourceError,
+        match=r"file\.json: there is no room to write 3 bytes \(Disk quota exceeded\)\. What was saved before",
+    ):
         replace_file(path, b"new")
+    monkeypatch.undo()
     assert path.read_bytes() == b"old"
-    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.console import colour, messages, score_lines, split_settings, terminal_width
 from regard.errors import UsageError
+from regard.process import keep_heap
 
 if TYPE_CHECKING:
     from regard.report import AlignmentPicture
@@ -20,7 +22,7 @@ def demo(
     overwrite: bool = typer.Option(False, "--overwrite", help="Start anew where the folder holds an earlier run."),
 ) -> None:
     """Train, evaluate and show a small translation model on built-in data."""
-    from regard.cli.console import colour, messages, score_lines, split_settings, terminal_width
+    keep_heap()
     from regard.cli.progress import TrainingProgress
     from regard.report import to_text, wrap
     from regard.run.demo import demo as run_demo

@@ -13,6 +13,7 @@ import typer
 from regard import __version__
 from regard.cli import data, demo, evaluate, inspect, new, predict, score, train
 from regard.errors import RegardError, ResourceError
+from regard.process import spin_shortly
 
 app = typer.Typer(
     name="regard",
@@ -50,6 +51,7 @@ app.add_typer(data.app, name="data")
 def main() -> None:
     """Run, and leave with the exit code that says what happened."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    spin_shortly()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -4,6 +4,7 @@ import typer
 
 from regard.cli.console import messages, score_lines, split_settings
 from regard.errors import UsageError
+from regard.process import keep_heap
 
 
 def train(
@@ -22,6 +23,7 @@ def train(
     if not files:
         raise UsageError("train needs a recipe or a file of pairs before the settings, as in: regard train pairs.tsv")
 
+    keep_heap()
     from regard.cli.progress import TrainingProgress
     from regard.run.api import recipe_for
     from regard.run.training import train as run_training

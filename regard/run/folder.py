@@ -23,9 +23,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from regard.errors import BusyError, ModelError, RecipeError, UsageError
+from regard.files import replace_file
 from regard.recipe import dump_recipe, parse_recipe
 from regard.recipe.schema import Recipe
-from regard.training import Checkpoints, replace_file
+from regard.training import Checkpoints
 
 FORMAT = "1"
 FILES = ("recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ResourceError
-from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated, replace_file
+from regard.files import replace_file
+from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated
 
 
 class LogWriter:

@@ -22,6 +22,7 @@ from regard.report import AlignmentPicture
 from regard.run.alignment import alignment_scores
 from regard.run.folder import RunFolder
 from regard.run.prediction import Prediction, Predictor
+from regard.run.sets import read_set
 from regard.search import SearchOptions
 from regard.text.words import word_spans
 from regard.training import load_weights
@@ -182,6 +183,10 @@ class Model:
         evaluation = self.recipe.evaluation.model_copy(update={"alignment": chosen})
         recipe = self.recipe.model_copy(update={"evaluation": evaluation})
         return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder)
+
+    def examples(self, *files: str) -> list[Example]:
+        """Pairs of a file, or of two parallel files, read as the training data was."""
+        return read_set(self.recipe, files)
 
     def evaluate(self, examples: Sequence[Example], *, beam: int | None = None) -> Evaluation:
         """Predict every source and compare: the metrics of the recipe, perplexity, and alignment error if known."""

@@ -9,12 +9,12 @@ from regard.data import Ledger, Store, cache_folder, prepare, read_examples, spl
 from regard.data.corpus import Redraw
 from regard.data.example import Example
 from regard.data.store import hash_file
+from regard.files import replace_file
 from regard.recipe.build import Texts, load_texts, text_names, train_texts
 from regard.recipe.schema import DataSection, Recipe
 from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
 from regard.text.tokenizer import Draw
-from regard.training import replace_file
 
 SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
 DRAWN = ("bpe", "unigram", "codes")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from regard.files import replace_file
 from regard.recipe import dump_recipe
 from regard.recipe.schema import Recipe
 from regard.report import (
@@ -24,7 +25,7 @@ from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared
 from regard.text import Tokenizer
-from regard.training import Progress, replace_file
+from regard.training import Progress
 
 PICTURES = 6
 PIPELINE = {"translation": "translation", "inflection": "text2text-generation"}

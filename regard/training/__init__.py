@@ -1,6 +1,6 @@
 """How is θ found?"""
 
-from regard.training.checkpoints import Checkpoint, Checkpoints, replace_file
+from regard.training.checkpoints import Checkpoint, Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
 from regard.training.interrupt import Interrupted
 from regard.training.loop import Corpus, Outcome, Trainer, Verdict, average, load_weights, weights
@@ -28,6 +28,5 @@ __all__ = [
     "average",
     "learning_rate",
     "load_weights",
-    "replace_file",
     "weights",
 ]

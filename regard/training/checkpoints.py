@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from regard.errors import ModelError, ResourceError
+from regard.errors import ModelError
+from regard.files import cannot_write, sync_folder, write_synced
 
 FORMAT = 1
 _NAMES = ("model.safetensors", "optimizer.safetensors", "state.json")
@@ -34,43 +35,6 @@ class Checkpoint:
     model: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
     state: Mapping[str, Any]
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file and make sure that it is on the disk."""
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place so that at any instant either the old or the new one is there, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        write_file(temporary, content)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _no_space(path, len(content), error) from error
-    sync_folder(path.parent)
-
-
-def _no_space(path: Path, needed: int, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"{path}: cannot write {needed:,} bytes ({error.strerror or error}). What was saved before is intact; "
-        "make room or choose another run folder, then run the same command again"
-    )
 
 
 class Checkpoints:
@@ -111,14 +75,14 @@ class Checkpoints:
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, content in contents.items():
-                write_file(temporary / name, content)
-            write_file(temporary / "manifest.json", json.dumps(manifest).encode())
+                write_synced(temporary / name, content)
+            write_synced(temporary / "manifest.json", json.dumps(manifest).encode())
             sync_folder(temporary)
             temporary.rename(final)
             sync_folder(self.folder)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise _no_space(final, sum(map(len, contents.values())), error) from error
+            raise cannot_write(final, sum(map(len, contents.values())), error) from error
 
     def load(self, step: int) -> Checkpoint:
         """Read a checkpoint, refusing one whose files differ from its manifest."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.errors import ModelError, ResourceError
-from regard.training import Checkpoint, Checkpoints, checkpoints, replace_file
+from regard.errors import ModelError, ResourceError, UsageError
+from regard.training import Checkpoint, Checkpoints, checkpoints
 
 FILES = ("manifest.json", "model.safetensors", "optimizer.safetensors", "state.json")
 
@@ -159,7 +159,7 @@ def test_a_save_that_fails_leaves_what_was_there(
 
 def test_a_name_is_never_written_twice(folder: Checkpoints) -> None:
     folder.save(checkpoint(1))
-    with pytest.raises(ResourceError, match="step-00000001"):
+    with pytest.raises(UsageError, match="step-00000001"):
         folder.save(checkpoint(1))
     assert same(folder.load(1), checkpoint(1))
 
@@ -181,29 +181,3 @@ def test_what_is_set_aside_is_out_of_the_way_and_still_there(folder: Checkpoints
         folder.set_aside([4, 5])
         assert folder.steps() == []
     assert [path.name for path in folder.folder.iterdir()] == ["damaged-00000004"]
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    replace_file(path, b"old")
-    replace_file(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
-
-
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_replacement_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    path = tmp_path / "file.json"
-    replace_file(path, b"old")
-
-    def failing(*arguments: object) -> None:
-        raise OSError(errno.EDQUOT, "Disk quota exceeded")
-
-    monkeypatch.setattr(os if call == "fsync" else Path, call, failing)
-    with pytest.raises(ResourceError, match=r"file\.json: .* 3 bytes \(Disk quota exceeded\)\. What was saved before"):
-        replace_file(path, b"new")
-    monkeypatch.undo()
-    assert path.read_bytes() == b"old"
-    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
