@@ -73,21 +73,22 @@ class Attention(nn.Module):
         self.projections: Projections = projections
         if self.heads % self.key_heads:
             raise ValueError(f"{self.key_heads} key heads cannot serve {self.heads} heads in equal shares")
+        each = f"{heads} heads"
         if projections == "learned":
+            of_query = of_key = _share(width, heads, each)
             self.query: nn.Linear | None = nn.Linear(query_width, width)
-            self.key_value: nn.Linear | None = nn.Linear(memory_width, 2 * _share(width, heads) * self.key_heads)
+            self.key_value: nn.Linear | None = nn.Linear(memory_width, 2 * of_query * self.key_heads)
             self.output: nn.Linear | None = nn.Linear(width, width)
             for projection in (self.query, self.key_value, self.output):
                 nn.init.xavier_uniform_(projection.weight)
                 nn.init.zeros_(projection.bias)
-            of_query = of_key = of_value = _share(width, heads)
         else:
             self.query = self.key_value = self.output = None
             halves = _share(memory_width, 2, "key and value") if projections == "split" else memory_width
-            of_query, of_key = _share(query_width, heads), _share(halves, self.key_heads, "key heads")
-            of_value = of_key
-        self.context_width = of_value * heads
-        self.score = _score(score, heads, self.key_heads, of_query, of_key, _share(width, heads))
+            of_query = _share(query_width, heads, each)
+            of_key = _share(halves, self.key_heads, f"{self.key_heads} key heads")
+        self.context_width = of_key * heads
+        self.score = _score(score, heads, self.key_heads, of_query, of_key, _share(width, heads, each))
         if relative is not None and self.score.scale is None:
             raise ValueError(f"relative positions need a score that is a product, and {score} is none")
         self.relative = relative
@@ -185,15 +186,16 @@ def _score(name: ScoreName, heads: int, key_heads: int, of_query: int, of_key: i
             return DotScore(scale=1.0 if name == "dot" else 1 / math.sqrt(of_key))
 
 
-def _share(width: int, parts: int, name: str = "heads") -> int:
+def _share(width: int, parts: int, name: str) -> int:
     if width % parts:
-        raise ValueError(f"width {width} cannot be split into {parts} {name}".replace("2 key and", "key and"))
+        raise ValueError(f"width {width} cannot be split into {name}")
     return width // parts
 
 
 def _heads(states: Tensor, heads: int) -> Tensor:
     """(B, N, H · E) → (B, H, N, E)."""
-    return states.unflatten(-1, (heads, -1)).transpose(1, 2)
+    rows, items, width = states.shape
+    return states.view(rows, items, heads, width // heads).transpose(1, 2)
 
 
 def _past(query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:

@@ -126,7 +126,7 @@ class LearnedPositions(Added):
     def __init__(self, *, width: int, longest: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(longest, width))
-        nn.init.normal_(self.weight, std=0.02)
+        nn.init.normal_(self.weight, std=math.sqrt(0.5))  # as strong as sinusoids
 
     def forward(self, embedded: Tensor) -> Tensor:
         self._check(embedded.size(1))

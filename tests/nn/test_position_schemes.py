@@ -210,3 +210,23 @@ def test_learned_positions_are_added_and_end() -> None:
         positions(torch.randn(1, 5, WIDTH))
     with pytest.raises(ModelError, match=message):
         positions.step(torch.randn(2, 1, WIDTH), torch.tensor([0, 4]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", RELATED)
+def test_no_permitted_key_gives_a_zero_context(name: PositionsName, dtype: torch.dtype) -> None:
+    attention, positions = (part.to(dtype) for part in built(name, causal=False))
+    assert isinstance(attention, Attention)
+    assert isinstance(positions, Positions)
+    assert attention.output is not None
+    states = torch.randn(2, ITEMS, WIDTH, dtype=dtype, requires_grad=True)
+    mask = torch.tensor([[True] * 4 + [False] * 2, [False] * 6])[:, None, None, :]
+    relations = positions.among(states)
+    result = attention.attend(states, attention.prepare(states, relations), mask, relations=relations)
+    torch.testing.assert_close(result[1], attention.output.bias.expand(ITEMS, -1))
+    result.square().sum().backward()
+    assert states.grad is not None
+    assert states.grad.isfinite().all()
+    assert states.grad[0, :4].all()
+    assert not states.grad[1].any()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in positions.parameters())
