@@ -16,11 +16,42 @@ from regard.models import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import Embedding, embedding_table
+from regard.nn import Embedding, Variant, embedding_table
 from regard.nn.recurrent import CellName
 
 WIDTH = 8
+VARIANTS = {  # of encoder and decoder; together they hold every pair of choices that matter to each other
+    "transformer none": (
+        Variant(positions="none", score="bilinear", activation="gelu", key_heads=1),
+        Variant(positions="none", score="dot", activation="swiglu"),
+    ),
+    "transformer learned": (
+        Variant(positions="learned", score="additive", activation="swiglu", key_heads=1),
+        Variant(positions="learned", longest=530, score="bilinear", activation="gelu"),
+    ),
+    "transformer relative": (
+        Variant(positions="relative", furthest=2, score="bilinear"),
+        Variant(positions="relative", furthest=2, activation="swiglu", key_heads=1),
+    ),
+    "transformer relative_bias": (
+        Variant(positions="relative_bias", buckets=8, furthest=5, score="dot"),
+        Variant(positions="relative_bias", buckets=8, furthest=6, score="additive", key_heads=1),
+    ),
+    "transformer rotary": (
+        Variant(positions="rotary", activation="swiglu", key_heads=1),
+        Variant(positions="rotary", score="bilinear", activation="gelu", key_heads=1),
+    ),
+    "transformer alibi": (
+        Variant(positions="alibi", score="additive", activation="gelu"),
+        Variant(positions="alibi", score="scaled_dot", key_heads=1),
+    ),
+    "transformer relative to rotary": (
+        Variant(positions="relative", furthest=3, score="dot", key_heads=1, activation="gelu"),
+        Variant(positions="rotary", score="scaled_dot"),
+    ),
+}
 FAMILIES = (
+    *VARIANTS,
     "transformer post",
     "transformer pre",
     "bahdanau gru",
@@ -30,13 +61,25 @@ FAMILIES = (
 )
 
 
-def transformer_encoder(vocabulary: int, *, norm_first: bool, dropout: float = 0.0) -> TransformerEncoder:
-    embedding = Embedding(weight=embedding_table(vocabulary, WIDTH), scaled=True)
-    return TransformerEncoder(embedding=embedding, layers=2, heads=2, inner=12, norm_first=norm_first, dropout=dropout)
+PAPER = Variant()
+
+
+def transformer_encoder(
+    vocabulary: int, *, norm_first: bool, dropout: float = 0.0, variant: Variant = PAPER
+) -> TransformerEncoder:
+    return TransformerEncoder(
+        embedding=Embedding(weight=embedding_table(vocabulary, WIDTH), scaled=True),
+        layers=2,
+        heads=2,
+        inner=12,
+        norm_first=norm_first,
+        dropout=dropout,
+        variant=variant,
+    )
 
 
 def transformer_decoder(
-    vocabulary: int, memory_width: int, *, norm_first: bool, dropout: float = 0.0
+    vocabulary: int, memory_width: int, *, norm_first: bool, dropout: float = 0.0, variant: Variant = PAPER
 ) -> TransformerDecoder:
     table = embedding_table(vocabulary, WIDTH)
     output = nn.Linear(WIDTH, vocabulary, bias=False)
@@ -50,6 +93,7 @@ def transformer_decoder(
         inner=12,
         norm_first=norm_first,
         dropout=dropout,
+        variant=variant,
     )
 
 
@@ -89,6 +133,12 @@ def family(
             norm_first = name.endswith("pre")
             encoder = transformer_encoder(vocabulary, norm_first=norm_first, dropout=dropout)
             decoder = transformer_decoder(vocabulary, encoder.memory_width, norm_first=norm_first, dropout=dropout)
+        case name if name in VARIANTS:
+            for_encoder, for_decoder = VARIANTS[name]
+            encoder = transformer_encoder(vocabulary, norm_first=True, dropout=dropout, variant=for_encoder)
+            decoder = transformer_decoder(
+                vocabulary, encoder.memory_width, norm_first=False, dropout=dropout, variant=for_decoder
+            )
         case "bahdanau gru":
             encoder = recurrent_encoder(vocabulary, "gru", dropout=dropout)
             decoder = bahdanau_decoder(vocabulary, encoder, "gru", dropout=dropout)

@@ -2,16 +2,25 @@
 
 from regard.insight.alignment import Aligned, Reading, best_reading, by_words, cross_attention, links, read, readings
 from regard.insight.capture import Capture, capture
+from regard.insight.intervene import Change, Intervention, at_items, even, intervene, point, replace, silence
 
 __all__ = [
     "Aligned",
     "Capture",
+    "Change",
+    "Intervention",
     "Reading",
+    "at_items",
     "best_reading",
     "by_words",
     "capture",
     "cross_attention",
+    "even",
+    "intervene",
     "links",
+    "point",
     "read",
     "readings",
+    "replace",
+    "silence",
 ]

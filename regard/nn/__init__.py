@@ -1,28 +1,34 @@
 """The parts that models are built of."""
 
-from regard.nn.attention import AdditiveAttention, Keys, MultiHeadAttention, masked_softmax
+from regard.nn.attention import AdditiveAttention, Attention, Keys, additive_attention, masked_softmax
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, embedding_table
 from regard.nn.feedforward import FeedForward
 from regard.nn.loss import smoothed_cross_entropy
-from regard.nn.positions import SinusoidalPositions, sinusoids
+from regard.nn.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
 from regard.nn.recurrent import GRUCell, Recurrent
+from regard.nn.relations import Relations
 from regard.nn.sites import Site, Watcher, visit, watched, watching
-from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer
+from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer, Variant
 
 __all__ = [
     "AdditiveAttention",
+    "Attention",
     "Embedding",
     "FeedForward",
     "GRUCell",
     "Keys",
-    "MultiHeadAttention",
+    "LearnedPositions",
+    "Positions",
     "Recurrent",
+    "Relations",
     "SinusoidalPositions",
     "Site",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "Variant",
     "Watcher",
+    "additive_attention",
     "dropout",
     "embedding_table",
     "masked_softmax",

@@ -43,28 +43,31 @@ class Watcher(Protocol):
     def visit(self, site: Site, value: Tensor) -> Tensor: ...
 
 
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
 def watched(site: Site) -> bool:
     """Whether somebody wants the value at a site."""
-    watcher = _watcher.get()
-    return watcher is not None and watcher.watches(site)
+    watchers = _watchers.get()
+    return bool(watchers) and any(watcher.watches(site) for watcher in watchers)
 
 
 def visit(site: Site, value: Tensor) -> Tensor:
-    """Let a value pass a site; returns it, or what the watcher puts in its place."""
-    watcher = _watcher.get()
-    if watcher is None or not watcher.watches(site):
-        return value
-    return watcher.visit(site, value)
+    """Let a value pass a site; returns it, or what a watcher puts in its place.
+
+    Of several watchers the outermost comes first, so that who looks inside a change sees what it changed.
+    """
+    for watcher in _watchers.get():
+        if watcher.watches(site):
+            value = watcher.visit(site, value)
+    return value
 
 
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Look through `watcher` for the length of a block."""
-    token = _watcher.set(watcher)
+    """Look through `watcher` for the length of a block, besides all who look already."""
+    token = _watchers.set((*_watchers.get(), watcher))
     try:
         yield
     finally:
-        _watcher.reset(token)
+        _watchers.reset(token)

@@ -20,8 +20,12 @@ from regard.models import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import Embedding, embedding_table
+from regard.nn import Embedding, Variant, embedding_table
 from regard.recipe.schema import (
+    BUCKETS,
+    FURTHEST_BIAS,
+    FURTHEST_RELATIVE,
+    LONGEST,
     EvaluationSection,
     ModelSection,
     Recipe,
@@ -110,6 +114,7 @@ def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
                 inner=side.feedforward or 2 * section.width,
                 norm_first=side.norm == "pre",
                 dropout=section.dropout,
+                variant=transformer_variant(side),
             )
         case RecurrentEncoderSection() as side:
             from_backward = side.two_way and isinstance(section.decoder, RecurrentDecoderSection)
@@ -137,6 +142,7 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
                 inner=side.feedforward or 2 * section.width,
                 norm_first=side.norm == "pre",
                 dropout=section.dropout,
+                variant=transformer_variant(side),
             )
         case RecurrentDecoderSection() as side:
             return BahdanauDecoder(
@@ -148,6 +154,19 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
                 cell=side.cell,
                 dropout=section.dropout,
             )
+
+
+def transformer_variant(side: TransformerEncoderSection) -> Variant:
+    """In what the Transformer of one side differs from the paper's."""
+    return Variant(
+        positions=side.positions,
+        longest=side.longest or LONGEST,
+        furthest=side.furthest or (FURTHEST_RELATIVE if side.positions == "relative" else FURTHEST_BIAS),
+        buckets=side.buckets or BUCKETS,
+        activation=side.activation,
+        score=side.score,
+        key_heads=side.key_heads,
+    )
 
 
 def training_settings(recipe: Recipe) -> Settings:

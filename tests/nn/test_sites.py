@@ -54,14 +54,19 @@ def test_a_replaced_value_takes_effect() -> None:
         assert visit(HERE, torch.ones(2)) is replacement
 
 
-def test_the_inner_watcher_wins_and_the_outer_returns() -> None:
-    outer, inner = Watching(HERE), Watching(THERE)
+def test_all_watchers_watch_and_the_outer_one_comes_first() -> None:
+    value, changed = torch.ones(2), torch.zeros(2)
+    outer, inner = Watching(HERE, replacement=changed), Watching(HERE, THERE)
     with watching(outer):
         with watching(inner):
+            assert watched(HERE)
             assert watched(THERE)
-            assert not watched(HERE)
+            assert visit(HERE, value) is changed
+            assert visit(THERE, value) is value
         assert watched(HERE)
         assert not watched(THERE)
+    assert [(site, id(seen)) for site, seen in outer.seen] == [(HERE, id(value))]
+    assert [(site, id(seen)) for site, seen in inner.seen] == [(HERE, id(changed)), (THERE, id(value))]
 
 
 def fail_while_watching() -> None:

@@ -98,6 +98,46 @@ MISTAKES = [
     ("format: 2", "r.yaml:3:9: format: found 2; allowed: 1"),
     ("seed: -1", "r.yaml:3:7: seed: found -1; allowed: a whole number of at least 0"),
     ("model: {width: 10}", "r.yaml:3:1: model: width 10 cannot be split into 4 heads of the encoder"),
+    ("model: {encoder: {heads: 4, key_heads: 3}}", "encoder: 3 key heads cannot serve 4 heads in equal shares; `key_h"),
+    ("model: {encoder: {longest: 9}}", "`longest` has no effect on positions 'sinusoidal'; it works with learned"),
+    (
+        "model: {decoder: {positions: alibi, furthest: 9}}",
+        "`furthest` has no effect on positions 'alibi'; it works with relative and relative_bias",
+    ),
+    (
+        "model: {decoder: {positions: relative, buckets: 9}}",
+        "`buckets` has no effect on positions 'relative'; it works with relative_bias",
+    ),
+    (
+        "model: {encoder: {positions: rotary, score: additive}}",
+        "positions 'rotary' change the product of query and key, which the additive score does not make; choose",
+    ),
+    (
+        "model: {width: 12, decoder: {positions: rotary}}",
+        "r.yaml:3:1: model: rotary positions turn pairs of numbers, but a head of the decoder has 3; choose `width`",
+    ),
+    (
+        "model: {encoder: {positions: relative_bias, buckets: 10}}",
+        "10 buckets of the encoder cannot be split into 4 equal parts",
+    ),
+    (
+        "model: {decoder: {positions: relative_bias, buckets: 7}}",
+        "7 buckets of the decoder cannot be split into 2 equal parts",
+    ),
+    (
+        "model: {decoder: {positions: relative_bias, buckets: 40, furthest: 20}}",
+        "`furthest` 20 of the decoder lies within the 20 distances with a bucket each; raise it above 20, or take",
+    ),
+    (
+        "model: {encoder: {positions: learned, longest: 99}}",
+        "the encoder learns 99 positions, but its texts may have 257 tokens, START or END included; "
+        "set `model.encoder.longest: 257`, or lower `data.max_length`",
+    ),
+    (
+        "model: {decoder: {positions: learned}}\nsearch: {max_length: 600}",
+        "the decoder learns 512 positions, but its texts may have 601 tokens, START or END included; "
+        "set `model.decoder.longest: 601`, or lower `data.max_length` and `search.max_length`",
+    ),
     ("text: {unit: codes}", "r.yaml:3:1: text: unit `codes` needs the path of a codes file in `codes`"),
     ("model: {tie: all}\ntext: {shared: false}", "r.yaml: `model.tie: all` needs one vocabulary"),
     ("training: {patience: null}", "r.yaml:3:1: training: training would never end: give `steps`"),
@@ -315,6 +355,11 @@ def test_a_recipe_can_be_overridden():
     changed = override_recipe(recipe, ["model.decoder.kind=rnn", "training.steps=300"])
     assert (changed.model.decoder.kind, changed.training.steps) == ("rnn", 300)
     assert changed.data == recipe.data
+    rotary = override_recipe(recipe, ["model.decoder={positions: rotary, score: dot}"])
+    assert override_recipe(rotary, ["model.decoder.kind=transformer"]) == rotary
+    assert override_recipe(rotary, ["model.decoder.kind=rnn"]).model.decoder == changed.model.decoder
+    with pytest.raises(RecipeError, match=r"^override 'model\.decoder\.score=scaled': model\.decoder\.score: found"):
+        override_recipe(rotary, ["model.decoder.score=scaled", "model.decoder.kind=transformer"])
     assert override_recipe(recipe, ["data.test=t.tsv"]).data.test == str(Path.cwd() / "t.tsv")
     with pytest.raises(
         RecipeError, match=r"^override 'training\.stesp=3': training\.stesp: unknown; did you mean steps"
