@@ -69,7 +69,11 @@ def silence(*heads: int) -> Change:
 
 
 def point(key: int, *heads: int) -> Change:
-    """Let every row of attention rest on one key alone, in some heads or in all."""
+    """Let every row of attention rest on one key alone, in some heads or in all.
+
+    Padding is not kept from being pointed at. Under search the items read so far are aligned at their end: at `self`,
+    -1 is always the newest one.
+    """
 
     def one_hot(weights: Tensor) -> Tensor:
         if not -weights.size(-1) <= key < weights.size(-1):
