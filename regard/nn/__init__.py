@@ -1,31 +1,41 @@
 """The parts that models are built of."""
 
 from regard.nn.attention import AdditiveAttention, Keys, MultiHeadAttention, masked_softmax
+from regard.nn.cells import Cell, CellName, StepResult, build_cell, candidate_weights
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, embedding_table
 from regard.nn.feedforward import FeedForward
 from regard.nn.loss import smoothed_cross_entropy
+from regard.nn.maxout import Maxout
 from regard.nn.positions import SinusoidalPositions, sinusoids
-from regard.nn.recurrent import GRUCell, Recurrent
+from regard.nn.recurrent import Recurrent, RecurrentLayer, StateSize, reverse
 from regard.nn.sites import Site, Watcher, visit, watched, watching
 from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
     "AdditiveAttention",
+    "Cell",
+    "CellName",
     "Embedding",
     "FeedForward",
-    "GRUCell",
     "Keys",
+    "Maxout",
     "MultiHeadAttention",
     "Recurrent",
+    "RecurrentLayer",
     "SinusoidalPositions",
     "Site",
+    "StateSize",
+    "StepResult",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Watcher",
+    "build_cell",
+    "candidate_weights",
     "dropout",
     "embedding_table",
     "masked_softmax",
+    "reverse",
     "sinusoids",
     "smoothed_cross_entropy",
     "visit",

@@ -20,7 +20,7 @@ from regard.data.batches import Cursor
 from regard.errors import DivergedError
 from regard.models import System
 from regard.training.checkpoints import Checkpoint, Checkpoints
-from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
+from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
 from regard.training.progress import Progress
