@@ -25,9 +25,9 @@ def demo(
             typer.echo(line)
     typer.echo("")
     chosen = trained.evaluations["test"].predictions[:5]
-    for prediction in chosen:
+    pictures = trained.model.align([(one.source, one.text) for one in chosen])
+    for prediction, picture in zip(chosen, pictures, strict=True):
         typer.echo(f"{prediction.source}\n→ {prediction.text}")
-        for picture in trained.model.align([(prediction.source, prediction.text)]) if trained.model.attends else ():
-            typer.echo(to_text(picture, terminal_width(), colour=colour()) + "\n")
+        typer.echo(to_text(picture, terminal_width(), colour=colour()) + "\n")
     typer.echo(f"report: {folder / 'report.html'}")
     typer.echo(f'try: regard predict {folder} < FILE    regard inspect {folder} "{chosen[0].source}"')

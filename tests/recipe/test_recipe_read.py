@@ -74,7 +74,8 @@ MISTAKES = [
     ("model: {encoder: 5}", "r.yaml:3:18: model.encoder: found 5; allowed: a section whose kind is transformer or rnn"),
     (
         "model: {encoder: {kind: tranformer}}",
-        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag; did you mean transformer?",
+        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag; did you mean "
+        "transformer?",
     ),
     (
         "model: {encoder: {heads: 0}}",
