@@ -27,10 +27,42 @@ from regard.models import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import AdditiveAttention, CellName, Embedding, MultiHeadAttention, Recurrent, Site, embedding_table
+from regard.nn import Attention, CellName, Embedding, Recurrent, Site, Variant, embedding_table
+from regard.nn.scores import ScoreName
 
 WIDTH = 8
+VARIANTS = {  # of encoder and decoder; together they hold every pair of choices that matter to each other
+    "transformer none": (
+        Variant(positions="none", score="bilinear", activation="gelu", key_heads=1),
+        Variant(positions="none", score="dot", activation="swiglu"),
+    ),
+    "transformer learned": (
+        Variant(positions="learned", score="additive", activation="swiglu", key_heads=1),
+        Variant(positions="learned", longest=530, score="bilinear", activation="gelu"),
+    ),
+    "transformer relative": (
+        Variant(positions="relative", furthest=2, score="bilinear"),
+        Variant(positions="relative", furthest=2, activation="swiglu", key_heads=1),
+    ),
+    "transformer relative_bias": (
+        Variant(positions="relative_bias", buckets=8, furthest=5, score="dot"),
+        Variant(positions="relative_bias", buckets=8, furthest=6, score="additive", key_heads=1),
+    ),
+    "transformer rotary": (
+        Variant(positions="rotary", activation="swiglu", key_heads=1),
+        Variant(positions="rotary", score="bilinear", activation="gelu", key_heads=1),
+    ),
+    "transformer alibi": (
+        Variant(positions="alibi", score="additive", activation="gelu"),
+        Variant(positions="alibi", score="scaled_dot", key_heads=1),
+    ),
+    "transformer relative to rotary": (
+        Variant(positions="relative", furthest=3, score="dot", key_heads=1, activation="gelu"),
+        Variant(positions="rotary", score="scaled_dot"),
+    ),
+}
 FAMILIES = (
+    *VARIANTS,
     "transformer post",
     "transformer pre",
     "bahdanau gru",
@@ -48,13 +80,25 @@ FAMILIES = (
 )
 
 
-def transformer_encoder(vocabulary: int, *, norm_first: bool, dropout: float = 0.0) -> TransformerEncoder:
-    embedding = Embedding(weight=embedding_table(vocabulary, WIDTH), scaled=True)
-    return TransformerEncoder(embedding=embedding, layers=2, heads=2, inner=12, norm_first=norm_first, dropout=dropout)
+PAPER = Variant()
+
+
+def transformer_encoder(
+    vocabulary: int, *, norm_first: bool, dropout: float = 0.0, variant: Variant = PAPER
+) -> TransformerEncoder:
+    return TransformerEncoder(
+        embedding=Embedding(weight=embedding_table(vocabulary, WIDTH), scaled=True),
+        layers=2,
+        heads=2,
+        inner=12,
+        norm_first=norm_first,
+        dropout=dropout,
+        variant=variant,
+    )
 
 
 def transformer_decoder(
-    vocabulary: int, memory_width: int, *, norm_first: bool, dropout: float = 0.0
+    vocabulary: int, memory_width: int, *, norm_first: bool, dropout: float = 0.0, variant: Variant = PAPER
 ) -> TransformerDecoder:
     table = embedding_table(vocabulary, WIDTH)
     output = nn.Linear(WIDTH, vocabulary, bias=False)
@@ -68,6 +112,7 @@ def transformer_decoder(
         inner=12,
         norm_first=norm_first,
         dropout=dropout,
+        variant=variant,
     )
 
 
@@ -107,9 +152,7 @@ def recurrent_encoder(
 def self_attentive_encoder(vocabulary: int, *, dropout: float = 0.0) -> SelfAttentiveEncoder:
     encoder = recurrent_encoder(vocabulary, "elman", dropout=dropout)
     width = encoder.memory_width
-    attention = MultiHeadAttention(
-        width=width, memory_width=width, heads=2, dropout=dropout, site=Site("encoder", "self")
-    )
+    attention = Attention(query_width=width, memory_width=width, heads=2, dropout=dropout, site=Site("encoder", "self"))
     return SelfAttentiveEncoder(encoder=encoder, attention=attention, dropout=dropout)
 
 
@@ -142,8 +185,15 @@ def decoder_network(
     )
 
 
-def additive(encoder: Encoder) -> AdditiveAttention:
-    return AdditiveAttention(query_width=6, memory_width=encoder.memory_width, width=7, site=Site("decoder", "cross"))
+def plain_attention(encoder: Encoder, score: ScoreName = "additive") -> Attention:
+    return Attention(
+        query_width=6,
+        memory_width=encoder.memory_width,
+        width=7,
+        score=score,
+        projections="none",
+        site=Site("decoder", "cross"),
+    )
 
 
 def bahdanau_decoder(
@@ -155,7 +205,7 @@ def bahdanau_decoder(
         output=nn.Linear(WIDTH, vocabulary),
         network=network,
         bridge=TransformedSummary(summary_width=encoder.summary_width, wanted=network.size),
-        attention=additive(encoder),
+        attention=plain_attention(encoder),
         context_width=encoder.memory_width,
         dropout=dropout,
     )
@@ -169,10 +219,11 @@ def luong_decoder(
     layers: int = 1,
     feeding: bool = True,
     window: int | None = None,
+    score: ScoreName = "additive",
     dropout: float = 0.0,
 ) -> AttentiveDecoder:
     network = decoder_network(cell, layers=layers, residual=layers > 1, dropout=dropout)
-    attention: Attending = additive(encoder)
+    attention: Attending = plain_attention(encoder, score)
     if window is not None:
         attention = LocalAttention(attention=attention, query_width=6, window=window)
     return AttentiveDecoder(
@@ -188,7 +239,13 @@ def luong_decoder(
 
 
 def output_decoder(
-    vocabulary: int, encoder: Encoder, cell: CellName, *, width: int | None = None, dropout: float = 0.0
+    vocabulary: int,
+    encoder: Encoder,
+    cell: CellName,
+    *,
+    width: int | None = None,
+    score: ScoreName = "additive",
+    dropout: float = 0.0,
 ) -> AttentiveDecoder:
     network = decoder_network(cell, dropout=dropout)
     both = 6 + encoder.memory_width
@@ -197,7 +254,7 @@ def output_decoder(
         output=nn.Linear(width or both, vocabulary),
         network=network,
         bridge=TransformedSummary(summary_width=encoder.summary_width, wanted=network.size),
-        attention=additive(encoder),
+        attention=plain_attention(encoder, score),
         combine=SideBySide(state_width=6, context_width=encoder.memory_width, width=width or both),
         feeding=False,
         dropout=dropout,
@@ -257,6 +314,12 @@ def sides(name: str, vocabulary: int, dropout: float) -> tuple[Encoder, Decoder]
             encoder = transformer_encoder(vocabulary, norm_first=norm_first, dropout=dropout)
             return encoder, transformer_decoder(
                 vocabulary, encoder.memory_width, norm_first=norm_first, dropout=dropout
+            )
+        case name if name in VARIANTS:
+            for_encoder, for_decoder = VARIANTS[name]
+            encoder = transformer_encoder(vocabulary, norm_first=True, dropout=dropout, variant=for_encoder)
+            return encoder, transformer_decoder(
+                vocabulary, encoder.memory_width, norm_first=False, dropout=dropout, variant=for_decoder
             )
         case "bahdanau gru":
             encoder = recurrent_encoder(vocabulary, "gru", dropout=dropout)

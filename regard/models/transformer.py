@@ -1,6 +1,7 @@
 """Transformer encoder and decoder (Vaswani et al. 2017).
 
-Shapes: B rows, N source items, M target items, S sentences, K beams, T items seen so far, H heads, D width, E = D / H.
+Shapes: B rows, N source items, M target items, S sentences, K beams, T items seen so far, G key heads, D width,
+E width of a head.
 """
 
 from dataclasses import dataclass
@@ -14,29 +15,44 @@ from regard.models.memory import Memory, lengthen, masked_mean, unit_spans
 from regard.nn import (
     Embedding,
     Keys,
-    SinusoidalPositions,
     Site,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    Variant,
     dropout,
     visit,
 )
+from regard.nn.transformer import PAPER
 
 
 class TransformerEncoder(Encoder):
     """Self-attention layers over embedded tokens."""
 
     def __init__(
-        self, *, embedding: Embedding, layers: int, heads: int, inner: int, norm_first: bool, dropout: float
+        self,
+        *,
+        embedding: Embedding,
+        layers: int,
+        heads: int,
+        inner: int,
+        norm_first: bool,
+        dropout: float,
+        variant: Variant = PAPER,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.memory_width = self.summary_width = width = embedding.width
         self.dropout = dropout
-        self.positions = SinusoidalPositions(width=width)
+        self.positions = variant.build_positions(width=width, heads=heads, causal=False)
         self.layers = nn.ModuleList(
             TransformerEncoderLayer(
-                width=width, heads=heads, inner=inner, norm_first=norm_first, dropout=dropout, layer=layer
+                width=width,
+                heads=heads,
+                inner=inner,
+                norm_first=norm_first,
+                dropout=dropout,
+                layer=layer,
+                variant=variant,
             )
             for layer in range(layers)
         )
@@ -47,9 +63,9 @@ class TransformerEncoder(Encoder):
         assert isinstance(source, Ids)
         states = visit(Site("encoder", "embedding"), self.positions(self.embedding(source.ids[..., 0])))
         states = dropout(states, self.dropout, self.training)  # (B, N, D)
-        mask = source.mask[:, None, None, :]
+        mask, relations = source.mask[:, None, None, :], self.positions.among(states)
         for layer in self.layers:
-            states = layer(states, mask)
+            states = layer(states, mask, relations)
         states = self.norm(states)
         return Memory(
             states=states,
@@ -66,9 +82,9 @@ class TransformerState:
     A sentence that joined later has fewer items; its first columns are padding.
     """
 
-    memory: tuple[Keys, ...]  # per layer (S, H, N, E)
+    memory: tuple[Keys, ...]  # per layer (S, G, N, E)
     memory_mask: Tensor  # (S, N)
-    past: tuple[Keys, ...]  # per layer (S, K, H, T, E); empty before the first step
+    past: tuple[Keys, ...]  # per layer (S, K, G, T, E); empty before the first step
     lengths: Tensor  # (S,) items read
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "TransformerState":
@@ -118,7 +134,7 @@ class TransformerState:
 
 
 def _newest(rows: Tensor, seen: int) -> Tensor:
-    """The last `seen` items of (S, K, H, T, E)."""
+    """The last `seen` items of (S, K, G, T, E)."""
     return rows[:, :, :, rows.size(3) - seen :]
 
 
@@ -143,13 +159,14 @@ class TransformerDecoder(Decoder):
         inner: int,
         norm_first: bool,
         dropout: float,
+        variant: Variant = PAPER,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.output = output
         self.dropout = dropout
         width = embedding.width
-        self.positions = SinusoidalPositions(width=width)
+        self.positions = variant.build_positions(width=width, heads=heads, causal=True)
         self.layers = nn.ModuleList(
             TransformerDecoderLayer(
                 width=width,
@@ -159,6 +176,7 @@ class TransformerDecoder(Decoder):
                 norm_first=norm_first,
                 dropout=dropout,
                 layer=layer,
+                variant=variant,
             )
             for layer in range(layers)
         )
@@ -170,9 +188,9 @@ class TransformerDecoder(Decoder):
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         states = visit(Site("decoder", "embedding"), self.positions(self.embedding(inputs)))
         states = dropout(states, self.dropout, self.training)  # (B, M, D)
-        mask = memory.mask[:, None, None, :]
+        mask, relations = memory.mask[:, None, None, :], self.positions.among(states)
         for layer in self._layers():
-            states = layer(states, layer.cross.prepare(memory.states), mask)
+            states = layer(states, layer.cross.prepare(memory.states), mask, relations)
         return self.norm(states)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -189,18 +207,18 @@ class TransformerDecoder(Decoder):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         assert isinstance(state, TransformerState)
         sentences, beams = tokens.shape
-        embedded = self.embedding(tokens)
-        states = embedded + self.positions.at(state.lengths).unsqueeze(1).to(embedded)  # (S, K, D)
+        states = self.positions.step(self.embedding(tokens), state.lengths)  # (S, K, D)
         states = visit(Site("decoder", "embedding"), states)
         mask = state.memory_mask[:, None, None, :]
         lengths = state.lengths + 1
         seen = torch.arange(int(lengths.max()) if sentences else 0, device=lengths.device)
         past_mask = seen >= seen.numel() - lengths.unsqueeze(1)  # (S, T)
         past_mask = past_mask.repeat_interleave(beams, dim=0)[:, None, None, :]
+        relations = self.positions.newest(states, state.lengths, seen.numel())
         new: list[Keys] = []
         for index, layer in enumerate(self._layers()):
             past = _rows(state.past[index]) if state.past else None
-            states, keys = layer.step(states, past, past_mask, state.memory[index], mask)
+            states, keys = layer.step(states, past, past_mask, state.memory[index], mask, relations)
             new.append(_grid(keys, sentences, beams))
         return self.norm(states), TransformerState(
             memory=state.memory, memory_mask=state.memory_mask, past=tuple(new), lengths=lengths
@@ -208,11 +226,11 @@ class TransformerDecoder(Decoder):
 
 
 def _rows(keys: Keys) -> Keys:
-    """(S, K, H, T, E) → (S·K, H, T, E)."""
+    """(S, K, G, T, E) → (S·K, G, T, E)."""
     return Keys(keys=keys.keys.flatten(0, 1), values=keys.values.flatten(0, 1))
 
 
 def _grid(keys: Keys, sentences: int, beams: int) -> Keys:
-    """(S·K, H, T, E) → (S, K, H, T, E)."""
+    """(S·K, G, T, E) → (S, K, G, T, E)."""
     shape = (sentences, beams)
     return Keys(keys=keys.keys.unflatten(0, shape), values=keys.values.unflatten(0, shape))

@@ -1,40 +1,34 @@
 """Attention: compare a query with every key, and take the mean of the values weighted by how well they fit.
 
-Score, heads and projections are independent choices. There are two paths with the same result: the fused kernel (scaled
-dot product only), and the explicit one, which makes the weights; it is taken when somebody looks (`nn.sites`), or when
-the score has no fused kernel. No hidden state is kept between calls: keys are prepared once and handed in.
+Score, heads and projections are independent choices. There are two paths with the same result: the fused kernel (where
+the score is a product), and the explicit one, which makes the weights; it is taken when somebody looks (`nn.sites`), or
+when there is no fused kernel. No hidden state is kept between calls: keys are prepared once and handed in.
 
-Shapes: B rows, Q queries, N keys, H heads, D width, E = D / H.
+Shapes: B rows, Q queries, N keys, H heads, G key heads (each serves H / G heads), D width, E width of a head.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.nn.dropout import dropout
+from regard.nn.relations import Relations, RelativeTerms, turn
+from regard.nn.scores import AdditiveScore, BilinearScore, DotScore, Score, ScoreName, weighted
 from regard.nn.sites import Site, visit, watched
+
+Projections = Literal["learned", "none", "split"]
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
     """What an attention keeps of the attended states."""
 
-    keys: Tensor  # (B, H, N, E)
-    values: Tensor  # (B, H, N, E)
-
-
-def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """Σ_n weights_n · values_n: (B, H, Q, N), (B, H, N, E) → (B, H, Q, E)."""
-    return weights @ values
-
-
-def _past(query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
-    """What `mask` permits of keys j ≤ i for query i: broadcast to (B, H, Q, N)."""
-    past = torch.ones(query.size(-2), keys.keys.size(-2), dtype=torch.bool, device=query.device).tril()
-    return past if mask is None else mask & past
+    keys: Tensor  # (B, G, N, ·)
+    values: Tensor  # (B, G, N, E)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -45,86 +39,171 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return weights.masked_fill(~mask, 0.0)
 
 
-class MultiHeadAttention(nn.Module):
-    """Scaled dot-product attention with heads and projections.
+class Attention(nn.Module):
+    """softmax(score(q, k)) v in each head.
 
-    Vaswani et al. 2017, section 3.2: head_h = softmax(q W_q (k W_k)ᵀ / √E) v W_v, all heads concatenated, times W_o.
+    `projections`: `learned` are those of Vaswani et al. 2017, section 3.2.2: q = x W_q, k = m W_k, v = m W_v, and all
+    heads together times W_o. `none` compares the states themselves: q = x, k = v = m. `split` takes the first half of
+    each memory state as its key and the second as its value (key-value attention, Daniluk et al. 2017, equation 7).
+    Heads are equal shares of q, k and v. With fewer `key_heads` than heads, several heads share a key and a value
+    (Ainslie et al. 2023).
+
+    `width` is that of the learned projections, or the inner width of the additive score without them.
     """
 
-    def __init__(self, *, width: int, memory_width: int, heads: int, dropout: float, site: Site) -> None:
+    def __init__(
+        self,
+        *,
+        query_width: int,
+        memory_width: int,
+        site: Site,
+        width: int | None = None,
+        score: ScoreName = "scaled_dot",
+        projections: Projections = "learned",
+        heads: int = 1,
+        key_heads: int | None = None,
+        dropout: float = 0.0,
+        relative: RelativeTerms | None = None,
+    ) -> None:
         super().__init__()
-        if width % heads:
-            raise ValueError(f"width {width} cannot be split into {heads} heads")
-        self.heads = heads
-        self.dropout = dropout
+        width = query_width if width is None else width
+        self.heads, self.key_heads = heads, heads if key_heads is None else key_heads
         self.site = site
-        self.query = nn.Linear(width, width)
-        self.key_value = nn.Linear(memory_width, 2 * width)
-        self.output = nn.Linear(width, width)
-        for projection in (self.query, self.key_value, self.output):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+        self.dropout = dropout
+        self.projections: Projections = projections
+        if self.heads % self.key_heads:
+            raise ValueError(f"{self.key_heads} key heads cannot serve {self.heads} heads in equal shares")
+        if projections == "learned":
+            self.query: nn.Linear | None = nn.Linear(query_width, width)
+            self.key_value: nn.Linear | None = nn.Linear(memory_width, 2 * _share(width, heads) * self.key_heads)
+            self.output: nn.Linear | None = nn.Linear(width, width)
+            for projection in (self.query, self.key_value, self.output):
+                nn.init.xavier_uniform_(projection.weight)
+                nn.init.zeros_(projection.bias)
+            of_query = of_key = of_value = _share(width, heads)
+        else:
+            self.query = self.key_value = self.output = None
+            halves = _share(memory_width, 2, "key and value") if projections == "split" else memory_width
+            of_query, of_key = _share(query_width, heads), _share(halves, self.key_heads, "key heads")
+            of_value = of_key
+        self.context_width = of_value * heads
+        self.score = _score(score, heads, self.key_heads, of_query, of_key, _share(width, heads))
+        if relative is not None and self.score.scale is None:
+            raise ValueError(f"relative positions need a score that is a product, and {score} is none")
+        self.relative = relative
 
-    def split(self, states: Tensor) -> Tensor:
-        """(B, N, D) → (B, H, N, E)."""
-        rows, items, width = states.shape
-        return states.view(rows, items, self.heads, width // self.heads).transpose(1, 2)
-
-    def prepare(self, states: Tensor) -> Keys:
+    def prepare(self, states: Tensor, relations: Relations | None = None) -> Keys:
         """Keys and values of states (B, N, memory width), made once for any number of queries."""
-        keys, values = self.key_value(states).chunk(2, dim=-1)  # (B, N, D) each
-        return Keys(keys=self.split(keys), values=self.split(values))
+        if self.key_value is not None:
+            keys, values = self.key_value(states).chunk(2, dim=-1)  # (B, N, G · E) each
+        elif self.projections == "split":
+            keys, values = states.chunk(2, dim=-1)
+        else:
+            keys = values = states
+        keys = self.score.keys(_heads(keys, self.key_heads))
+        if relations is not None and relations.turns is not None:
+            keys = turn(keys, relations.turns)
+        return Keys(keys=keys, values=_heads(values, self.key_heads))
 
-    def attend(self, queries: Tensor, keys: Keys, mask: Tensor | None, *, causal: bool = False) -> Tensor:
-        """Context of queries (B, Q, D) → (B, Q, D).
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Keys,
+        mask: Tensor | None,
+        *,
+        causal: bool = False,
+        relations: Relations | None = None,
+    ) -> Tensor:
+        """Context of queries (B, Q, query width) → (B, Q, context width).
 
         `mask` is broadcast to (B, H, Q, N), True where a key may be looked at; `causal` lets query i see keys ≤ i.
         """
-        query = self.split(self.query(queries))  # (B, H, Q, E)
-        looking = watched(self.site)
-        if causal and (looking or mask is not None):  # the fused kernel takes a mask or `is_causal`, not both
+        query = _heads(queries if self.query is None else self.query(queries), self.heads)  # (B, H, Q, E)
+        bias = None
+        if relations is not None:
+            bias = relations.bias
+            query = query if relations.turns is None else turn(query, relations.turns)
+        fused = self.score.scale is not None and self.relative is None and not watched(self.site)
+        if causal and (not fused or mask is not None or bias is not None):  # `is_causal` or a mask, not both
             mask, causal = _past(query, keys, mask), False
-        if looking:
-            context = self.explicit(query, keys, mask)
-        else:
+        if fused:
             context = functional.scaled_dot_product_attention(
                 query,
                 keys.keys,
                 keys.values,
-                attn_mask=mask,
+                attn_mask=_added(mask, bias),
                 dropout_p=self.dropout if self.training else 0.0,
                 is_causal=causal,
+                scale=self.score.scale,
+                enable_gqa=self.heads != self.key_heads,
             )
-        rows, _, items, _ = context.shape
-        return self.output(context.transpose(1, 2).reshape(rows, items, -1))
+        else:
+            context = self.explicit(query, keys, mask, relations)
+        joined = context.transpose(1, 2).flatten(2)  # (B, Q, context width)
+        return joined if self.output is None else self.output(joined)
 
-    def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+    def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None, relations: Relations | None) -> Tensor:
         """The same context, with the weights made and shown to whoever looks."""
-        scores = query @ keys.keys.transpose(-1, -2) / math.sqrt(query.size(-1))  # (B, H, Q, N)
+        scores = self.score(query, keys.keys)  # (B, H, Q, N)
+        distances = None if relations is None else relations.distances
+        if relations is not None and relations.bias is not None:
+            scores = scores + relations.bias
+        if self.relative is not None and self.score.scale is not None:
+            assert distances is not None, "relative positions need to know the distances"
+            scores = scores + self.relative.scores(query, distances) * self.score.scale
         weights = visit(self.site, masked_softmax(scores, mask))
-        return weighted(dropout(weights, self.dropout, self.training), keys.values)
+        weights = dropout(weights, self.dropout, self.training)
+        context = weighted(weights, keys.values)
+        if self.relative is not None and distances is not None:
+            context = context + self.relative.context(weights, distances)
+        return context
 
 
-class AdditiveAttention(nn.Module):
-    """Attention whose score is a small network of query and key.
+def additive_attention(*, query_width: int, memory_width: int, width: int, site: Site) -> Attention:
+    """Attention as Bahdanau et al. 2015, A.1.2, have it: additive, one head; the values are the states themselves."""
+    return Attention(
+        query_width=query_width, memory_width=memory_width, width=width, score="additive", projections="none", site=site
+    )
 
-    Bahdanau et al. 2015, A.1.2: e_ij = vᵀ tanh(W_a s_{i-1} + U_a h_j). The values are the states themselves.
-    """
 
-    def __init__(self, *, query_width: int, memory_width: int, width: int, site: Site) -> None:
-        super().__init__()
-        self.site = site
-        self.query = nn.Linear(query_width, width, bias=False)
-        self.key = nn.Linear(memory_width, width)
-        self.energy = nn.Linear(width, 1, bias=False)
+AdditiveAttention = additive_attention
 
-    def prepare(self, states: Tensor) -> Keys:
-        """U_a h_j for all j, once; one head."""
-        return Keys(keys=self.key(states).unsqueeze(1), values=states.unsqueeze(1))
 
-    def attend(self, queries: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
-        """Context of queries (B, Q, query width) → (B, Q, memory width); `mask` as (B, 1, 1, N)."""
-        inner = torch.tanh(self.query(queries)[:, None, :, None] + keys.keys.unsqueeze(2))  # (B, 1, Q, N, D)
-        scores = self.energy(inner).squeeze(-1)  # (B, 1, Q, N)
-        weights = visit(self.site, masked_softmax(scores, mask))
-        return weighted(weights, keys.values).squeeze(1)
+def _score(name: ScoreName, heads: int, key_heads: int, of_query: int, of_key: int, inner: int) -> Score:
+    """A score for heads with queries and keys of these widths."""
+    match name:
+        case "bilinear":
+            return BilinearScore(key_heads=key_heads, query_width=of_query, key_width=of_key)
+        case "additive":
+            return AdditiveScore(heads=heads, key_heads=key_heads, query_width=of_query, key_width=of_key, inner=inner)
+        case "dot" | "scaled_dot":
+            if of_query != of_key:
+                raise ValueError(
+                    f"a {name} score needs queries and keys of one width, but each head has {of_query} and {of_key}; "
+                    "take learned projections, or a bilinear or additive score"
+                )
+            return DotScore(scale=1.0 if name == "dot" else 1 / math.sqrt(of_key))
+
+
+def _share(width: int, parts: int, name: str = "heads") -> int:
+    if width % parts:
+        raise ValueError(f"width {width} cannot be split into {parts} {name}".replace("2 key and", "key and"))
+    return width // parts
+
+
+def _heads(states: Tensor, heads: int) -> Tensor:
+    """(B, N, H · E) → (B, H, N, E)."""
+    return states.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _past(query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+    """What `mask` permits of keys j ≤ i for query i: broadcast to (B, H, Q, N)."""
+    past = torch.ones(query.size(-2), keys.keys.size(-2), dtype=torch.bool, device=query.device).tril()
+    return past if mask is None else mask & past
+
+
+def _added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Mask and bias (H, Q, N) as the fused kernel takes them: what is not permitted has a bias of -∞."""
+    if bias is None:
+        return mask
+    return bias.unsqueeze(0) if mask is None else bias.masked_fill(~mask, -math.inf)

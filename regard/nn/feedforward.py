@@ -1,24 +1,45 @@
 """The position-wise feed-forward part of a Transformer layer."""
 
+from typing import Literal
+
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.nn.dropout import dropout
 
+Activation = Literal["relu", "gelu", "swiglu"]
+
 
 class FeedForward(nn.Module):
-    """Vaswani et al. 2017, equation 2: max(0, x W_1 + b_1) W_2 + b_2."""
+    """Two linear maps with something between them that is not linear.
 
-    def __init__(self, *, width: int, inner: int, dropout: float) -> None:
+    `relu`: max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, equation 2). `gelu`: the same with x Φ(x) in the place
+    of max(0, x) (Hendrycks & Gimpel 2016). `swiglu`: (Swish(x W) ∘ x V) W_2 (Shazeer 2020, equation 6; no biases).
+    """
+
+    def __init__(self, *, width: int, inner: int, dropout: float, activation: Activation = "relu") -> None:
         super().__init__()
-        self.inner = nn.Linear(width, inner)
-        self.outer = nn.Linear(inner, width)
+        self.activation: Activation = activation
+        gated = activation == "swiglu"
+        self.inner = nn.Linear(width, 2 * inner if gated else inner, bias=not gated)
+        self.outer = nn.Linear(inner, width, bias=not gated)
         self.dropout = dropout
+        for weight in (*self.inner.weight.split(inner), self.outer.weight):
+            nn.init.xavier_uniform_(weight)
         for projection in (self.inner, self.outer):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+            if projection.bias is not None:
+                nn.init.zeros_(projection.bias)
 
     def forward(self, states: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""
-        active = functional.relu(self.inner(states))
-        return self.outer(dropout(active, self.dropout, self.training))
+        return self.outer(dropout(self._active(self.inner(states)), self.dropout, self.training))
+
+    def _active(self, inner: Tensor) -> Tensor:
+        match self.activation:
+            case "relu":
+                return functional.relu(inner)
+            case "gelu":
+                return functional.gelu(inner)
+            case "swiglu":
+                gate, value = inner.chunk(2, dim=-1)
+                return functional.silu(gate) * value

@@ -3,16 +3,81 @@
 Post-norm is the paper's (Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))); pre-norm is
 x + Sublayer(LayerNorm(x)), which trains without care for the warm-up.
 
-Shapes: B rows, N source items, M target items, T items seen so far, S sentences, K beams, H heads, D width, E = D / H.
+Shapes: B rows, N source items, M target items, T items seen so far, S sentences, K beams, G key heads, D width,
+E width of a head.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import Keys, MultiHeadAttention
+from regard.nn.attention import Attention, Keys
 from regard.nn.dropout import dropout
-from regard.nn.feedforward import FeedForward
+from regard.nn.feedforward import Activation, FeedForward
+from regard.nn.positions import (
+    AlibiPositions,
+    LearnedPositions,
+    Positions,
+    PositionsName,
+    RelativeBias,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from regard.nn.relations import Relations, RelativeTerms
+from regard.nn.scores import ScoreName
 from regard.nn.sites import Part, Site, visit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """In what a Transformer may differ from that of Vaswani et al. 2017; the defaults are theirs."""
+
+    positions: PositionsName = "sinusoidal"
+    longest: int = 512  # how many positions are learned
+    furthest: int = 16  # the distance from which on all are one (relative, relative_bias)
+    buckets: int = 32  # of relative_bias
+    activation: Activation = "relu"
+    score: ScoreName = "scaled_dot"
+    key_heads: int | None = None  # as many as heads
+
+    def build_positions(self, *, width: int, heads: int, causal: bool) -> Positions:
+        """What tells positions to the layers of one side."""
+        match self.positions:
+            case "none":
+                return Positions()
+            case "sinusoidal":
+                return Positions(added=SinusoidalPositions(width=width))
+            case "learned":
+                return Positions(added=LearnedPositions(width=width, longest=self.longest))
+            case "relative":
+                return Positions(related=RelativePositions())
+            case "relative_bias":
+                bias = RelativeBias(heads=heads, buckets=self.buckets, furthest=self.furthest, causal=causal)
+                return Positions(related=bias)
+            case "rotary":
+                return Positions(related=RotaryPositions(head_width=width // heads))
+            case "alibi":
+                return Positions(related=AlibiPositions(heads=heads))
+
+    def build_attention(self, *, width: int, memory_width: int, heads: int, site: Site) -> Attention:
+        """Self-attention or cross-attention of one layer; only the former knows of positions."""
+        terms = None
+        if self.positions == "relative" and site.kind == "self":
+            terms = RelativeTerms(width=width // heads, furthest=self.furthest, causal=site.part == "decoder")
+        return Attention(
+            query_width=width,
+            memory_width=memory_width,
+            heads=heads,
+            key_heads=self.key_heads,
+            score=self.score,
+            relative=terms,
+            site=site,
+        )
+
+
+PAPER = Variant()
 
 
 class Residual(nn.Module):
@@ -37,20 +102,31 @@ class Residual(nn.Module):
 class TransformerEncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, *, width: int, heads: int, inner: int, norm_first: bool, dropout: float, layer: int) -> None:
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        inner: int,
+        norm_first: bool,
+        dropout: float,
+        layer: int,
+        variant: Variant = PAPER,
+    ) -> None:
         super().__init__()
         self.ffn_site = Site("encoder", "ffn", layer)
-        self.attention = MultiHeadAttention(
-            width=width, memory_width=width, heads=heads, dropout=0.0, site=Site("encoder", "self", layer)
+        self.attention = variant.build_attention(
+            width=width, memory_width=width, heads=heads, site=Site("encoder", "self", layer)
         )
-        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout)
+        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout, activation=variant.activation)
         self.around_attention = Residual(width=width, norm_first=norm_first, dropout=dropout)
         self.around_feedforward = Residual(width=width, norm_first=norm_first, dropout=dropout)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, relations: Relations | None = None) -> Tensor:
         """(B, N, D), mask (B, 1, 1, N) → (B, N, D)."""
         inside = self.around_attention.enter(states)
-        context = self.attention.attend(inside, self.attention.prepare(inside), mask)
+        keys = self.attention.prepare(inside, relations)
+        context = self.attention.attend(inside, keys, mask, relations=relations)
         states = self.around_attention.leave(states, context)
         result = visit(self.ffn_site, self.feedforward(self.around_feedforward.enter(states)))
         return self.around_feedforward.leave(states, result)
@@ -69,41 +145,49 @@ class TransformerDecoderLayer(nn.Module):
         norm_first: bool,
         dropout: float,
         layer: int,
+        variant: Variant = PAPER,
     ) -> None:
         super().__init__()
         part: Part = "decoder"
         self.ffn_site = Site(part, "ffn", layer)
-        self.attention = MultiHeadAttention(
-            width=width, memory_width=width, heads=heads, dropout=0.0, site=Site(part, "self", layer)
+        self.attention = variant.build_attention(
+            width=width, memory_width=width, heads=heads, site=Site(part, "self", layer)
         )
-        self.cross = MultiHeadAttention(
-            width=width, memory_width=memory_width, heads=heads, dropout=0.0, site=Site(part, "cross", layer)
+        self.cross = variant.build_attention(
+            width=width, memory_width=memory_width, heads=heads, site=Site(part, "cross", layer)
         )
-        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout)
+        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout, activation=variant.activation)
         self.around_attention = Residual(width=width, norm_first=norm_first, dropout=dropout)
         self.around_cross = Residual(width=width, norm_first=norm_first, dropout=dropout)
         self.around_feedforward = Residual(width=width, norm_first=norm_first, dropout=dropout)
 
-    def forward(self, states: Tensor, memory: Keys, memory_mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, memory: Keys, memory_mask: Tensor, relations: Relations | None = None) -> Tensor:
         """All steps at once: (B, M, D), mask (B, 1, 1, N) → (B, M, D)."""
         inside = self.around_attention.enter(states)
-        context = self.attention.attend(inside, self.attention.prepare(inside), None, causal=True)
+        keys = self.attention.prepare(inside, relations)
+        context = self.attention.attend(inside, keys, None, causal=True, relations=relations)
         states = self.around_attention.leave(states, context)
         return self._from_memory(states, memory, memory_mask)
 
     def step(
-        self, states: Tensor, past: Keys | None, past_mask: Tensor, memory: Keys, memory_mask: Tensor
+        self,
+        states: Tensor,
+        past: Keys | None,
+        past_mask: Tensor,
+        memory: Keys,
+        memory_mask: Tensor,
+        relations: Relations | None = None,
     ) -> tuple[Tensor, Keys]:
-        """One more item for a grid of rows: (S, K, D) → (S, K, D), with the keys seen so far (S·K, H, T, E).
+        """One more item for a grid of rows: (S, K, D) → (S, K, D), with the keys seen so far (S·K, G, T, E).
 
         `past_mask` is (S·K, 1, 1, T + 1), the new item included.
         """
         sentences, beams, width = states.shape
         inside = self.around_attention.enter(states).reshape(sentences * beams, 1, width)
-        new = self.attention.prepare(inside)
+        new = self.attention.prepare(inside, relations)
         if past is not None:
             new = Keys(keys=torch.cat((past.keys, new.keys), dim=2), values=torch.cat((past.values, new.values), dim=2))
-        context = self.attention.attend(inside, new, past_mask).view(sentences, beams, width)
+        context = self.attention.attend(inside, new, past_mask, relations=relations).view(sentences, beams, width)
         states = self.around_attention.leave(states, context)
         return self._from_memory(states, memory, memory_mask), new
 

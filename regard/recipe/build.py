@@ -12,7 +12,6 @@ from torch import nn
 from regard.insight import Reading
 from regard.metrics import Metric, metric
 from regard.models import (
-    Attending,
     AttentionalVector,
     AttentiveDecoder,
     BagEncoder,
@@ -32,8 +31,12 @@ from regard.models import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import AdditiveAttention, Embedding, MultiHeadAttention, Recurrent, Site, embedding_table
+from regard.nn import Attention, Embedding, Recurrent, Site, Variant, embedding_table
 from regard.recipe.schema import (
+    BUCKETS,
+    FURTHEST_BIAS,
+    FURTHEST_RELATIVE,
+    LONGEST,
     BagEncoderSection,
     EvaluationSection,
     ModelSection,
@@ -116,7 +119,8 @@ def output_width(section: ModelSection, encoder: Encoder) -> int:
     """What the output is read from; the state and its context side by side where nothing stands between."""
     side = section.decoder
     if section.tie == "none" and isinstance(side, RecurrentDecoderSection) and side.wiring == "output":
-        return section.width + encoder.memory_width
+        context = {"none": encoder.memory_width, "split": encoder.memory_width // 2, "learned": section.width}
+        return section.width + context[side.projections]
     return section.width
 
 
@@ -131,6 +135,7 @@ def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
                 inner=side.feedforward or 2 * section.width,
                 norm_first=side.norm == "pre",
                 dropout=section.dropout,
+                variant=transformer_variant(side),
             )
         case RecurrentEncoderSection() as side:
             return build_recurrent_encoder(section, side, table)
@@ -163,8 +168,8 @@ def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection
     if side.self_attention is None:
         return encoder
     width = encoder.memory_width
-    attention = MultiHeadAttention(
-        width=width,
+    attention = Attention(
+        query_width=width,
         memory_width=width,
         heads=side.self_attention,
         dropout=section.dropout,
@@ -186,6 +191,7 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
                 inner=side.feedforward or 2 * section.width,
                 norm_first=side.norm == "pre",
                 dropout=section.dropout,
+                variant=transformer_variant(side),
             )
         case RecurrentDecoderSection() as side:
             return build_recurrent_decoder(section, side, table, output, encoder)
@@ -208,24 +214,28 @@ def build_recurrent_decoder(
     )
     match side.wiring:
         case "bahdanau":
+            attention = build_attention(side, width, encoder)
             return BahdanauDecoder(
                 embedding=embedding,
                 output=output,
                 network=network,
                 bridge=TransformedSummary(summary_width=encoder.summary_width, wanted=network.size),
-                attention=build_attention(side, width, encoder),
-                context_width=encoder.memory_width,
+                attention=attention,
+                context_width=attention.context_width,
                 dropout=dropout,
             )
         case "luong" | "output":
+            attention = build_attention(side, width, encoder)
             combine = AttentionalVector if side.wiring == "luong" else SideBySide
             return AttentiveDecoder(
                 embedding=embedding,
                 output=output,
                 network=network,
                 bridge=build_bridge(encoder, network),
-                attention=build_attention(side, width, encoder),
-                combine=combine(state_width=width, context_width=encoder.memory_width, width=output.in_features),
+                attention=attention
+                if side.window is None
+                else LocalAttention(attention=attention, query_width=width, window=side.window),
+                combine=combine(state_width=width, context_width=attention.context_width, width=output.in_features),
                 feeding=side.wiring == "luong" and side.input_feeding is not False,
                 dropout=dropout,
             )
@@ -253,14 +263,30 @@ def build_bridge(encoder: Encoder, network: Recurrent) -> Bridge:
     return TransformedSummary(summary_width=encoder.summary_width, wanted=network.size)
 
 
-def build_attention(side: RecurrentDecoderSection, width: int, encoder: Encoder) -> Attending:
-    """From the states of a recurrent decoder to the memory; the values are the states of the memory."""
-    attention = AdditiveAttention(
-        query_width=width, memory_width=encoder.memory_width, width=width, site=Site("decoder", "cross")
+def build_attention(side: RecurrentDecoderSection, width: int, encoder: Encoder) -> Attention:
+    """From the states of a recurrent decoder to the memory."""
+    return Attention(
+        query_width=width,
+        memory_width=encoder.memory_width,
+        width=width,
+        score=side.score,
+        projections=side.projections,
+        heads=side.heads,
+        site=Site("decoder", "cross"),
     )
-    if side.window is None:
-        return attention
-    return LocalAttention(attention=attention, query_width=width, window=side.window)
+
+
+def transformer_variant(side: TransformerEncoderSection) -> Variant:
+    """In what the Transformer of one side differs from the paper's."""
+    return Variant(
+        positions=side.positions,
+        longest=side.longest or LONGEST,
+        furthest=side.furthest or (FURTHEST_RELATIVE if side.positions == "relative" else FURTHEST_BIAS),
+        buckets=side.buckets or BUCKETS,
+        activation=side.activation,
+        score=side.score,
+        key_heads=side.key_heads,
+    )
 
 
 def training_settings(recipe: Recipe) -> Settings:

@@ -135,6 +135,25 @@ class Layout:
         others = {name for section in slot.sections.values() for name in section.model_fields}
         return frozenset(others - set(slot.sections[str(value)].model_fields))
 
+    def foreign_choices(self, path: KeyPath, key: str, value: object, settings: Mapping[str, object]) -> frozenset[str]:
+        """Settings that the kind `value` has, too, but whose choices there do not include what another kind's do."""
+        slot = self.slot(path, {})
+        if slot is None or slot.discriminator != key or value not in slot.sections:
+            return frozenset()
+        own = slot.sections[str(value)].model_fields
+        others = [section.model_fields for section in slot.sections.values()]
+
+        def choices(fields: Mapping[str, FieldInfo], name: str) -> tuple[object, ...]:
+            return literals(fields[name].annotation) if name in fields else ()
+
+        return frozenset(
+            name
+            for name, chosen in settings.items()
+            if choices(own, name)
+            and chosen not in choices(own, name)
+            and any(chosen in choices(fields, name) for fields in others)
+        )
+
     def owners(self, key: str) -> tuple[KeyPath, ...]:
         """The sections, of whatever kind, that have a setting of this name."""
         return tuple(dict.fromkeys(path[:-1] for path, _ in self.walk() if path[-1] == key))

@@ -59,7 +59,8 @@ def _value(text: str, place: str) -> object:
 def apply_overrides(document: Document, overrides: Sequence[str], layout: Layout) -> tuple[Override, ...]:
     """Write overrides into a document, later ones over earlier ones; malformed ones become problems of the document.
 
-    Another `kind` drops those settings of the recipe that only the old kind has; settings of other overrides stay.
+    Another `kind` drops those settings of the recipe that only the old kind has, and choices that the new one does not
+    have; settings of other overrides stay.
     """
     parsed: list[Override] = []
     for number, text in enumerate(overrides):
@@ -112,6 +113,7 @@ def _keep_of_kind(document: Document, override: Override, layout: Layout) -> Non
         assert isinstance(section, dict)
         section = section[part]
     assert isinstance(section, dict)
+    foreign |= layout.foreign_choices(tuple(outer), str(key), override.value, section)
     for other in foreign & section.keys():
         spot = document.keys.get((*outer, other))
         if spot is None or spot.order[0] < _LAST:

@@ -9,6 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+LONGEST = 512
+FURTHEST_RELATIVE = 16
+FURTHEST_BIAS = 128
+BUCKETS = 32
+"""Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
+
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
 Cell = Literal["elman", "lstm", "gru", "gru_cho"]
 MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance"]
@@ -80,6 +86,10 @@ class TextSection(Section):
         return self
 
 
+Score = Literal["scaled_dot", "dot", "bilinear", "additive"]
+PositionsName = Literal["none", "sinusoidal", "learned", "relative", "relative_bias", "rotary", "alibi"]
+
+
 class TransformerEncoderSection(Section):
     """Vaswani et al. 2017, section 3.1."""
 
@@ -88,7 +98,48 @@ class TransformerEncoderSection(Section):
     heads: int = Field(4, ge=1, le=128, description="Attention heads; must divide `model.width`.")
     feedforward: int | None = Field(None, ge=1, description="Inner width of the feed-forward part; 2 × width.")
     norm: Literal["post", "pre"] = Field("pre", description="Layer norm after (the paper) or before each part.")
-    positions: Literal["sinusoidal"] = Field("sinusoidal", description="How positions are told.")
+    positions: PositionsName = Field(
+        "sinusoidal",
+        description="How order is told: not at all; added to embeddings (sinusoidal, learned); inside attention: "
+        "relative (Shaw et al. 2018), relative_bias (T5), rotary, alibi.",
+    )
+    longest: int | None = Field(
+        None, ge=1, description="How many positions are learned (learned only), START or END included; 512."
+    )
+    furthest: int | None = Field(
+        None, ge=1, description="Distance from which on all are one: 16 (relative) or 128 (relative_bias)."
+    )
+    buckets: int | None = Field(None, ge=2, description="Distances told apart by relative_bias; 32.")
+    activation: Literal["relu", "gelu", "swiglu"] = Field(
+        "relu", description="What is not linear in the feed-forward part."
+    )
+    score: Score = Field("scaled_dot", description="How a query is compared with a key.")
+    key_heads: int | None = Field(
+        None, ge=1, le=128, description="Heads of keys and values, each shared by several heads; as many as `heads`."
+    )
+
+    @model_validator(mode="after")
+    def _choices(self) -> "TransformerEncoderSection":
+        if self.key_heads is not None and self.heads % self.key_heads:
+            raise ValueError(
+                f"{self.key_heads} key heads cannot serve {self.heads} heads in equal shares; "
+                f"`key_heads` must divide `heads`"
+            )
+        for name, users in (
+            ("longest", ("learned",)),
+            ("furthest", ("relative", "relative_bias")),
+            ("buckets", ("relative_bias",)),
+        ):
+            if getattr(self, name) is not None and self.positions not in users:
+                raise ValueError(
+                    f"`{name}` has no effect on positions {self.positions!r}; it works with {' and '.join(users)}"
+                )
+        if self.score == "additive" and self.positions in ("relative", "rotary"):
+            raise ValueError(
+                f"positions {self.positions!r} change the product of query and key, which the additive score does not "
+                "make; choose another score, or positions none, sinusoidal, learned, relative_bias or alibi"
+            )
+        return self
 
 
 class TransformerDecoderSection(TransformerEncoderSection):
@@ -148,7 +199,13 @@ class RecurrentDecoderSection(Section):
         description="How the source gets in. With attention: before the recurrence (`bahdanau`), after it (`luong`), "
         "at the `output` only. Without: final states as `initial` ones, `transformed`, or a vector at `every_step`.",
     )
-    score: Literal["additive"] = Field("additive", description="How a query is compared with a key.")
+    score: Score = Field("additive", description="How a query is compared with a key; dot needs both of one width.")
+    projections: Literal["none", "learned", "split"] = Field(
+        "none",
+        description="What is compared: states as they are, learned projections of them, or one half of each state of "
+        "the encoder as key and the other as value.",
+    )
+    heads: int = Field(1, ge=1, le=128, description="Attention heads.")
     input_feeding: bool | None = Field(
         None, description="`luong`: what was said last is an input of the next step; true if left out."
     )
@@ -197,8 +254,17 @@ class ModelSection(Section):
     @model_validator(mode="after")
     def _sizes(self) -> "ModelSection":
         for name, side in (("encoder", self.encoder), ("decoder", self.decoder)):
-            if isinstance(side, TransformerEncoderSection) and self.width % side.heads:
+            if not isinstance(side, TransformerEncoderSection):
+                continue
+            if self.width % side.heads:
                 raise ValueError(f"width {self.width} cannot be split into {side.heads} heads of the {name}")
+            if side.positions == "rotary" and self.width // side.heads % 2:
+                raise ValueError(
+                    f"rotary positions turn pairs of numbers, but a head of the {name} has {self.width // side.heads}; "
+                    "choose `width` and `heads` so that `width` / `heads` is even"
+                )
+            if side.positions == "relative_bias":
+                _check_buckets(side, name)
         return self
 
     @model_validator(mode="after")
@@ -217,6 +283,30 @@ class ModelSection(Section):
                     f"states of width {width} cannot be split into {self.encoder.self_attention} heads "
                     "of the encoder's `self_attention`"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _attends(self) -> "ModelSection":
+        """Widths that attention compares must fit; Transformers project theirs."""
+        side = self.decoder
+        if not isinstance(side, RecurrentDecoderSection) or not side.attends:
+            return self
+        widths = {"decoder's states": self.width}
+        if side.projections != "learned":
+            two_way = isinstance(self.encoder, RecurrentEncoderSection) and self.encoder.two_way
+            memory = 2 * self.width if two_way else self.width
+            if side.projections == "split" and memory % 2:
+                raise ValueError(f"states of width {memory} cannot be split into key and value of one width")
+            widths["encoder's keys"] = memory // 2 if side.projections == "split" else memory
+        for name, width in widths.items():
+            if width % side.heads:
+                raise ValueError(f"the {name} of width {width} cannot be split into {side.heads} heads")
+        if side.score in ("dot", "scaled_dot") and len(set(widths.values())) > 1:
+            both = " and the ".join(f"{name} {width}" for name, width in widths.items())
+            raise ValueError(
+                f"`score: {side.score}` needs one width, but the {both}: take `score: bilinear`, "
+                "`projections: learned`, or an encoder with `two_way: false`"
+            )
         return self
 
     @model_validator(mode="after")
@@ -239,6 +329,19 @@ class ModelSection(Section):
         if not wanted.endswith(offered):
             raise ValueError(f"{wanted}, and this encoder ends with {offered}: {otherwise}")
         return self
+
+
+def _check_buckets(side: TransformerEncoderSection, name: str) -> None:
+    """Buckets must halve evenly (once for each direction of an encoder, once for single distances) below `furthest`."""
+    parts = 2 if name == "decoder" else 4
+    buckets, furthest = side.buckets or BUCKETS, side.furthest or FURTHEST_BIAS
+    if buckets % parts:
+        raise ValueError(f"{buckets} buckets of the {name} cannot be split into {parts} equal parts")
+    if furthest <= buckets // parts:
+        raise ValueError(
+            f"`furthest` {furthest} of the {name} lies within the {buckets // parts} distances with a bucket each; "
+            f"raise it above {buckets // parts}, or take fewer `buckets`"
+        )
 
 
 class TrainingSection(Section):
@@ -321,4 +424,17 @@ class Recipe(Section):
     def _fits(self) -> "Recipe":
         if self.model.tie == "all" and not self.text.shared:
             raise ValueError("`model.tie: all` needs one vocabulary: set `text.shared: true`, or `model.tie: target`")
+        outputs = max(self.data.max_length, self.search.max_length)
+        for name, side, items in (
+            ("encoder", self.model.encoder, self.data.max_length + 1),
+            ("decoder", self.model.decoder, outputs + 1),
+        ):
+            if isinstance(side, TransformerEncoderSection) and side.positions == "learned":
+                longest = side.longest or LONGEST
+                if longest < items:
+                    raise ValueError(
+                        f"the {name} learns {longest} positions, but its texts may have {items} tokens, START or END "
+                        f"included; set `model.{name}.longest: {items}`, or lower `data.max_length`"
+                        + (" and `search.max_length`" if name == "decoder" else "")
+                    )
         return self

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import source_ids
-from regard.models import AttentionalVector, AttentiveDecoder, LocalAttention, Memory, TransformedSummary
-from regard.nn import AdditiveAttention, CellName, MultiHeadAttention, Recurrent, Site, watching
+from regard.models import Attending, AttentionalVector, AttentiveDecoder, LocalAttention, Memory, TransformedSummary
+from regard.nn import Attention, CellName, Recurrent, Site, watching
+from regard.nn.scores import AdditiveScore, BilinearScore, ScoreName
 from regard.special import START
 from tests.families import luong_decoder, output_decoder, recurrent_encoder
 
@@ -21,12 +22,19 @@ def affine(layer: nn.Linear, vector: Tensor) -> Tensor:
     return product if layer.bias is None else product + layer.bias
 
 
-def align(attention: AdditiveAttention, state: Tensor, annotations: Tensor) -> Tensor:
-    """exp(v tanh(W s + U h_j)) as shares."""
-    energies = [
-        attention.energy.weight[0] @ torch.tanh(attention.query.weight @ state + affine(attention.key, one))
-        for one in annotations
-    ]
+def align(attention: Attending, state: Tensor, annotations: Tensor) -> Tensor:
+    """exp(score(s, h_j)) as shares. Luong et al. 2015, section 3.1: dot, general (bilinear), concat (additive)."""
+    assert isinstance(attention, Attention)
+    match attention.score:
+        case AdditiveScore() as score:
+            energies = [
+                score.energy[0] @ torch.tanh(score.query[0] @ state + score.key[0] @ one + score.bias[0])
+                for one in annotations
+            ]
+        case BilinearScore() as score:
+            energies = [state @ score.weight[0] @ one for one in annotations]
+        case _:
+            energies = [state @ one for one in annotations]
     shares = torch.exp(torch.stack(energies))
     return shares / shares.sum()
 
@@ -34,11 +42,9 @@ def align(attention: AdditiveAttention, state: Tensor, annotations: Tensor) -> T
 def context_of(decoder: AttentiveDecoder, state: Tensor, annotations: Tensor) -> tuple[Tensor, Tensor]:
     """Context, and the weights it is the sum with."""
     attention = decoder.attention
-    if isinstance(attention, AdditiveAttention):
+    if not isinstance(attention, LocalAttention):
         weights = align(attention, state, annotations)
         return sum((weight * one for weight, one in zip(weights, annotations, strict=True)), torch.zeros(1)), weights
-    assert isinstance(attention, LocalAttention)
-    assert isinstance(attention.attention, AdditiveAttention)
     predicted = attention.outer.weight[0] @ torch.tanh(attention.inner.weight @ state)
     place = len(annotations) / (1 + math.exp(-float(predicted)))
     near = [item for item in range(len(annotations)) if place - attention.window <= item <= place + attention.window]
@@ -93,10 +99,14 @@ def wild(*modules: nn.Module) -> None:
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("window", [None, 1, 2])
+@pytest.mark.parametrize("score", ["dot", "bilinear", "additive"])
 @torch.no_grad()
-def test_luong_follows_its_equations(cell: CellName, layers: int, feeding: bool, window: int | None) -> None:
-    encoder = recurrent_encoder(9, cell).double().eval()
-    decoder = luong_decoder(9, encoder, cell, layers=layers, feeding=feeding, window=window).double().eval()
+def test_luong_follows_its_equations(
+    cell: CellName, layers: int, feeding: bool, window: int | None, score: ScoreName
+) -> None:
+    encoder = recurrent_encoder(9, "gru", width=6, two_way=False).double().eval()
+    decoder = luong_decoder(9, encoder, cell, layers=layers, feeding=feeding, window=window, score=score)
+    decoder = decoder.double().eval()
     wild(encoder, decoder)
     memory = encoder.encode(source_ids([[4, 5, 6, 7, 4], [8, 5]]))
     logits = decoder.logits(decoder.hidden(memory, INPUTS))
@@ -110,10 +120,12 @@ def test_luong_follows_its_equations(cell: CellName, layers: int, feeding: bool,
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("score", ["dot", "bilinear", "additive"])
 @torch.no_grad()
-def test_attention_at_the_output_follows_its_equations(cell: CellName) -> None:
-    encoder = recurrent_encoder(9, cell).double().eval()
-    decoder = output_decoder(9, encoder, cell).double().eval()
+def test_attention_at_the_output_follows_its_equations(cell: CellName, score: ScoreName) -> None:
+    """With `dot` and an Elman cell this is the simple attention of the lecture."""
+    encoder = recurrent_encoder(9, cell, width=6, two_way=False).double().eval()
+    decoder = output_decoder(9, encoder, cell, score=score).double().eval()
     wild(encoder, decoder)
     assert decoder.output.in_features == 6 + encoder.memory_width
     memory = encoder.encode(source_ids([[4, 5, 6, 7, 4], [8, 5]]))
@@ -183,9 +195,7 @@ def test_forced_decoding_and_steps_show_the_same(feeding: bool, window: int | No
 def test_any_attention_serves(window: int | None) -> None:
     """Several heads with projections, in the place of the additive one."""
     encoder = recurrent_encoder(9, "gru").double().eval()
-    heads = MultiHeadAttention(
-        width=6, memory_width=encoder.memory_width, heads=2, dropout=0.0, site=Site("decoder", "cross")
-    )
+    heads = Attention(query_width=6, memory_width=encoder.memory_width, heads=2, site=Site("decoder", "cross"))
     plain = luong_decoder(9, encoder, "gru")
     decoder = AttentiveDecoder(
         embedding=plain.embedding,

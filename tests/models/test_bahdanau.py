@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from regard.data.batch import source_ids
 from regard.models import BahdanauDecoder, Memory, TransformedSummary
-from regard.nn import CellName, Site, watching
-from regard.nn.attention import AdditiveAttention
+from regard.nn import Attention, CellName, Site, watching
 from regard.nn.cells import GRUCell
+from regard.nn.scores import AdditiveScore
 from regard.special import START
 from tests.families import bahdanau_decoder, recurrent_encoder
 
@@ -23,10 +23,11 @@ def affine(layer: nn.Linear, vector: Tensor) -> Tensor:
 
 def attend(decoder: BahdanauDecoder, state: Tensor, annotations: Tensor) -> tuple[Tensor, Tensor]:
     """α_ij ∝ exp(v_aᵀ tanh(W_a s_{i-1} + U_a h_j)), c_i = Σ_j α_ij h_j."""
-    part = decoder.attention
-    assert isinstance(part, AdditiveAttention)
+    assert isinstance(decoder.attention, Attention)
+    part = decoder.attention.score
+    assert isinstance(part, AdditiveScore)
     energies = torch.stack(
-        [part.energy.weight[0] @ torch.tanh(part.query.weight @ state + affine(part.key, one)) for one in annotations]
+        [part.energy[0] @ torch.tanh(part.query[0] @ state + part.key[0] @ one + part.bias[0]) for one in annotations]
     )
     shares = torch.exp(energies) / torch.exp(energies).sum()
     return sum((share * one for share, one in zip(shares, annotations, strict=True)), torch.zeros(1)), shares

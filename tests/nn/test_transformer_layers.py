@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.nn import FeedForward, Keys, MultiHeadAttention, TransformerDecoderLayer, TransformerEncoderLayer
+from regard.nn import Attention, FeedForward, Keys, TransformerDecoderLayer, TransformerEncoderLayer
 from regard.nn.transformer import Residual
 
 LENGTHS = torch.tensor([6, 3, 1])
@@ -16,7 +16,7 @@ def wild(module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
     theirs.in_proj_weight.copy_(torch.cat((ours.query.weight, ours.key_value.weight)))
     theirs.in_proj_bias.copy_(torch.cat((ours.query.bias, ours.key_value.bias)))
     theirs.out_proj.load_state_dict(ours.output.state_dict())

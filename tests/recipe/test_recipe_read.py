@@ -15,7 +15,7 @@ from regard.recipe.layout import Layout, allowed, slot_of
 from regard.recipe.overrides import parse_override
 from regard.recipe.problems import HABITS
 from regard.recipe.read import PATHS
-from regard.recipe.schema import Recipe
+from regard.recipe.schema import Recipe, RecurrentDecoderSection
 
 GOOD = "data:\n  train: a.tsv\n"
 
@@ -99,9 +99,105 @@ MISTAKES = [
     ("format: 2", "r.yaml:3:9: format: found 2; allowed: 1"),
     ("seed: -1", "r.yaml:3:7: seed: found -1; allowed: a whole number of at least 0"),
     ("model: {width: 10}", "r.yaml:3:1: model: width 10 cannot be split into 4 heads of the encoder"),
+    ("model: {encoder: {heads: 4, key_heads: 3}}", "encoder: 3 key heads cannot serve 4 heads in equal shares; `key_h"),
+    ("model: {encoder: {longest: 9}}", "`longest` has no effect on positions 'sinusoidal'; it works with learned"),
+    (
+        "model: {decoder: {positions: alibi, furthest: 9}}",
+        "`furthest` has no effect on positions 'alibi'; it works with relative and relative_bias",
+    ),
+    (
+        "model: {decoder: {positions: relative, buckets: 9}}",
+        "`buckets` has no effect on positions 'relative'; it works with relative_bias",
+    ),
+    (
+        "model: {encoder: {positions: rotary, score: additive}}",
+        "positions 'rotary' change the product of query and key, which the additive score does not make; choose",
+    ),
+    (
+        "model: {width: 12, decoder: {positions: rotary}}",
+        "r.yaml:3:1: model: rotary positions turn pairs of numbers, but a head of the decoder has 3; choose `width`",
+    ),
+    (
+        "model: {encoder: {positions: relative_bias, buckets: 10}}",
+        "10 buckets of the encoder cannot be split into 4 equal parts",
+    ),
+    (
+        "model: {decoder: {positions: relative_bias, buckets: 7}}",
+        "7 buckets of the decoder cannot be split into 2 equal parts",
+    ),
+    (
+        "model: {decoder: {positions: relative_bias, buckets: 40, furthest: 20}}",
+        "`furthest` 20 of the decoder lies within the 20 distances with a bucket each; raise it above 20, or take",
+    ),
+    (
+        "model: {encoder: {positions: learned, longest: 99}}",
+        "the encoder learns 99 positions, but its texts may have 257 tokens, START or END included; "
+        "set `model.encoder.longest: 257`, or lower `data.max_length`",
+    ),
+    (
+        "model: {decoder: {positions: learned}}\nsearch: {max_length: 600}",
+        "the decoder learns 512 positions, but its texts may have 601 tokens, START or END included; "
+        "set `model.decoder.longest: 601`, or lower `data.max_length` and `search.max_length`",
+    ),
     ("text: {unit: codes}", "r.yaml:3:1: text: unit `codes` needs the path of a codes file in `codes`"),
     ("model: {tie: all}\ntext: {shared: false}", "r.yaml: `model.tie: all` needs one vocabulary"),
     ("training: {patience: null}", "r.yaml:3:1: training: training would never end: give `steps`"),
+    (
+        "model: {encoder: {kind: rnn, reversed: true}}",
+        "r.yaml:3:9: model.encoder: `reversed` has no effect on a network that reads both ways: set `two_way: false`",
+    ),
+    (
+        "model: {encoder: {kind: rnn, pyramid: true, residual: true}}",
+        "r.yaml:3:9: model.encoder: a layer of a `pyramid` reads two states at once and cannot add them to its own",
+    ),
+    (
+        "model: {layers: 1, encoder: {kind: rnn, pyramid: true}}",
+        "r.yaml:3:1: model: `pyramid` has no effect on a single layer: give the encoder more `layers`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, layers: 1, residual: true}}",
+        "r.yaml:3:1: model: `residual` has no effect on a single layer: give the decoder more `layers`",
+    ),
+    (
+        "model: {width: 20, encoder: {kind: rnn, self_attention: 3}}",
+        "r.yaml:3:1: model: states of width 40 cannot be split into 3 heads of the encoder's `self_attention`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, wiring: initial, input_feeding: true}}",
+        "model.decoder: `input_feeding` has no effect on `wiring: initial`; it belongs to `wiring: luong`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, window: 3}}",
+        "model.decoder: `window` has no effect on `wiring: bahdanau`; it belongs to `wiring: luong`",
+    ),
+    (
+        "model: {encoder: {kind: rnn}, decoder: {kind: rnn, score: dot}}",
+        "r.yaml:3:1: model: `score: dot` needs one width, but the decoder's states 128 and the encoder's keys 256",
+    ),
+    (
+        "model: {decoder: {kind: rnn, heads: 3}}",
+        "r.yaml:3:1: model: the decoder's states of width 128 cannot be split into 3 heads",
+    ),
+    (
+        "model: {width: 9, encoder: {kind: bag}, decoder: {kind: rnn, projections: split}}",
+        "r.yaml:3:1: model: states of width 9 cannot be split into key and value of one width",
+    ),
+    (
+        "model: {decoder: {kind: rnn, wiring: initial}}",
+        "`wiring: initial` begins with 2 layers of 1 part, and an encoder that ends with self-attention has none: make",
+    ),
+    (
+        "model: {encoder: {kind: rnn}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and a two-way encoder ends with two states in each layer: make them alike",
+    ),
+    (
+        "model: {encoder: {kind: rnn, two_way: false, cell: lstm}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and this encoder ends with 2 layers of 2 parts: make them alike, or",
+    ),
+    (
+        "model: {encoder: {kind: bag}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and this encoder ends with 1 layer of 1 part: make them alike, or take",
+    ),
 ]
 
 
@@ -152,7 +248,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_text():
         "  r.yaml:2:3: training.stesp: unknown; did you mean steps?",
         "  r.yaml:3:10: training.steps: found 'x'; allowed: a whole number of at least 1, or null",
         "  r.yaml:6:3: data.train: given twice, first at r.yaml:5:3; keep one of them",
-        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn",
+        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag",
         "  r.yaml:7:38: model.width: the tag `!!int` is refused; a recipe holds plain values only",
         "  override 'seed=x': seed: found 'x'; allowed: a whole number of at least 0 and below 9223372036854775808",
         "  override 'nonsense': no `=`; write a setting and its value, such as training.steps=300",
@@ -316,6 +412,14 @@ def test_a_recipe_can_be_overridden():
     changed = override_recipe(recipe, ["model.decoder.kind=rnn", "training.steps=300"])
     assert (changed.model.decoder.kind, changed.training.steps) == ("rnn", 300)
     assert changed.data == recipe.data
+    rotary = override_recipe(recipe, ["model.decoder={positions: rotary, score: dot}"])
+    assert override_recipe(rotary, ["model.decoder.kind=transformer"]) == rotary
+    assert changed.model.decoder == RecurrentDecoderSection()
+    recurrent = override_recipe(rotary, ["model.decoder.kind=rnn"]).model.decoder
+    assert recurrent == RecurrentDecoderSection(score="dot"), "a choice that both kinds have is kept"
+    assert override_recipe(changed, ["model.decoder.kind=transformer"]).model == recipe.model
+    with pytest.raises(RecipeError, match=r"^override 'model\.decoder\.score=scaled': model\.decoder\.score: found"):
+        override_recipe(rotary, ["model.decoder.score=scaled", "model.decoder.kind=transformer"])
     assert override_recipe(recipe, ["data.test=t.tsv"]).data.test == str(Path.cwd() / "t.tsv")
     with pytest.raises(
         RecipeError, match=r"^override 'training\.stesp=3': training\.stesp: unknown; did you mean steps"
