@@ -1,5 +1,6 @@
 """`regard demo`: from nothing to a trained model and its report, in a minute or two."""
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,12 +41,13 @@ def demo(
             typer.echo(line)
     typer.echo("")
     chosen = [one for one in trained.evaluations["test"].predictions if one.text.strip()][:SHOWN]
-    pictures = trained.model.align([(one.source, one.text) for one in chosen])
+    pictures = trained.model.align([(one.source, one.text) for one in chosen]) if trained.model.attends else []
     for picture in pictures[:1]:
         typer.echo(to_text(picture, terminal_width(), colour=colour()), color=colour())
-    for prediction, picture in zip(chosen, pictures, strict=True):
+    for prediction, shown in zip_longest(chosen, pictures):
         typer.echo(f"\n{prediction.source}\n{prediction.text}")
-        for line in wrap([f"{word}←{seen}" for word, seen in strongest_links(picture)], terminal_width() - 2):
+        links = [] if shown is None else [f"{word}←{seen}" for word, seen in strongest_links(shown)]
+        for line in wrap(links, terminal_width() - 2):
             typer.echo(f"  {line}")
     typer.echo(f"\nreport: {folder / 'report.html'}")
     typer.echo(f'try:    regard inspect {folder} "{trained.evaluations["test"].examples[0].source}"')

@@ -1,23 +1,43 @@
 """p(y | x): encoders, decoders, and the shapes built of them."""
 
+from regard.models.attending import Attended, Attending, RecurrentState
+from regard.models.attentive import AttentionalVector, AttentiveDecoder, Combine, LocalAttention, SideBySide
+from regard.models.bahdanau import BahdanauDecoder
+from regard.models.bridge import Bridge, FinalStates, TransformedSummary
+from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.memory import Memory
-from regard.models.recurrent import BahdanauDecoder, RecurrentEncoder
+from regard.models.recurrent import BagEncoder, RecurrentEncoder, SelfAttentiveEncoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = [
+    "Attended",
+    "Attending",
+    "AttentionalVector",
+    "AttentiveDecoder",
+    "BagEncoder",
     "BahdanauDecoder",
+    "Bridge",
+    "Combine",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
+    "EveryStepDecoder",
+    "FinalStates",
+    "InitialStateDecoder",
+    "LocalAttention",
     "Loss",
     "Memory",
     "RecurrentEncoder",
+    "RecurrentState",
     "Scorer",
+    "SelfAttentiveEncoder",
+    "SideBySide",
     "State",
     "Step",
     "System",
+    "TransformedSummary",
     "TransformerDecoder",
     "TransformerEncoder",
 ]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch, Source, Sources
 from regard.models.memory import Memory
+from regard.nn import StateSize
 
 
 class State(Protocol):
@@ -62,6 +63,7 @@ class Encoder(nn.Module, ABC):
 
     memory_width: int
     summary_width: int
+    finals: StateSize | None = None  # of `Memory.layers`, where there are final states
 
     @abstractmethod
     def encode(self, source: Source) -> Memory: ...

@@ -1,6 +1,6 @@
 """What an encoder leaves behind for a decoder.
 
-Shapes: B rows, N positions of the memory, D width, S summary width.
+Shapes: B rows, N positions of the memory, D width, S summary width, P parts of a recurrent state (an LSTM has 2).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Memory:
     mask: Tensor  # (B, N)
     summary: Tensor  # (B, S) one vector for any encoder
     spans: Tensor  # (B, N, 2) the source items [start, end) that a position stands for
-    layers: tuple[Tensor, ...] | None = None  # per layer, final states (B, D)
+    layers: tuple[Tensor, ...] | None = None  # per layer, final states (B, P, D)
 
     def select(self, rows: Tensor) -> "Memory":
         """Some rows, in the order of `rows`."""
@@ -60,6 +60,19 @@ def unit_spans(mask: Tensor) -> Tensor:
     """Spans of a memory that has one position for each source item: (B, N) → (B, N, 2)."""
     starts = torch.arange(mask.size(1), device=mask.device)
     return torch.stack((starts, starts + 1), dim=-1).expand(mask.size(0), -1, -1)
+
+
+def over_source(weights: Tensor, spans: Tensor, mask: Tensor, items: int) -> Tensor:
+    """Weights over the positions of a memory as weights over source items: (B, ..., N) → (B, ..., items).
+
+    A position that stands for several items gives each the same share.
+    """
+    starts, ends = spans[..., :1], spans[..., 1:]  # (B, N, 1)
+    places = torch.arange(items, device=spans.device)
+    inside = (places >= starts) & (places < ends) & mask.unsqueeze(-1)  # (B, N, items)
+    shares = inside / inside.sum(-1, keepdim=True).clamp(min=1)
+    middle = [1] * (weights.dim() - 3)
+    return weights @ shares.to(weights).view(len(shares), *middle, *shares.shape[1:])
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:

@@ -1,12 +1,14 @@
 """The parts that models are built of."""
 
 from regard.nn.attention import AdditiveAttention, Attention, Keys, additive_attention, masked_softmax
+from regard.nn.cells import Cell, CellName, StepResult, build_cell, candidate_weights
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, embedding_table
 from regard.nn.feedforward import FeedForward
 from regard.nn.loss import smoothed_cross_entropy
+from regard.nn.maxout import Maxout
 from regard.nn.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
-from regard.nn.recurrent import GRUCell, Recurrent
+from regard.nn.recurrent import Recurrent, RecurrentLayer, StateSize, reverse
 from regard.nn.relations import Relations
 from regard.nn.sites import Site, Watcher, visit, watched, watching
 from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer, Variant
@@ -14,24 +16,32 @@ from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLay
 __all__ = [
     "AdditiveAttention",
     "Attention",
+    "Cell",
+    "CellName",
     "Embedding",
     "FeedForward",
-    "GRUCell",
     "Keys",
     "LearnedPositions",
+    "Maxout",
     "Positions",
     "Recurrent",
+    "RecurrentLayer",
     "Relations",
     "SinusoidalPositions",
     "Site",
+    "StateSize",
+    "StepResult",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Variant",
     "Watcher",
     "additive_attention",
+    "build_cell",
+    "candidate_weights",
     "dropout",
     "embedding_table",
     "masked_softmax",
+    "reverse",
     "sinusoids",
     "smoothed_cross_entropy",
     "visit",

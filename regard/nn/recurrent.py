@@ -1,113 +1,270 @@
-"""Gated recurrent units in their two readings, and a network that reads a padded batch in one or both directions.
+"""Recurrent networks over padded batches: any cell, stacked, in one or both directions.
 
-Cho et al. 2014 reset the state before the product: h̃ = tanh(W x + U (r ∘ h)). torch's fused kernel resets after it:
-h̃ = tanh(W x + r ∘ (U h)). Both are here under their own names; only the second has a fused kernel.
+Where a cell has a fused kernel a whole sequence goes through it in one call; otherwise, and where the gates are asked
+for, it goes step by step. Both use the same weights.
 
-Shapes: B rows, N items, I input width, D state width.
+Shapes: B rows, S sentences, K beams, N items, I input width, D state width, P parts of a state, L layers, G blocks.
 """
 
-from typing import Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from regard.nn.cells import Cell, CellName, ElmanCell, GRUCell, LSTMCell, StepResult, build_cell
 from regard.nn.dropout import dropout as drop
+from regard.nn.sites import Part, Site, visit, watched
 
-CellName = Literal["gru", "gru_cho"]
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The size of the states of a network."""
+
+    layers: int
+    parts: int
+    width: int
 
 
-class GRUCell(nn.Module):
-    """One step of a GRU whose input products are made beforehand for all steps at once.
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is left of a layer that has gone over a sequence in one direction."""
 
-    r = σ(x_r + U_r h), z = σ(x_z + U_z h), h' = (1 - z) ∘ h + z ∘ h̃ with h̃ as the name says. Cho's z is the share of
-    the candidate that is taken (Bahdanau et al. 2015, A.1.1), torch's the share of the old state that is kept; `z`
-    here is always the share of the candidate.
-    """
+    outputs: Tensor  # (B, N, D)
+    final: Tensor  # (B, P, D) the state after the last real item
 
-    def __init__(self, *, width: int, name: CellName) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is left of a network that has gone over a sequence: two directions stand side by side, forward first."""
+
+    outputs: Tensor  # (B, N, D · directions) of the last layer
+    mask: Tensor | None  # (B, N); shorter than that of the input for a pyramid
+    finals: tuple[Tensor, ...]  # per layer (B, P, D · directions)
+
+
+def reverse(rows: Tensor, mask: Tensor | None) -> Tensor:
+    """The real items of each row (B, N, ...) in opposite order; padding stays at the end."""
+    if mask is None:
+        return rows.flip(1)
+    return rows[torch.arange(len(rows), device=rows.device).unsqueeze(1), opposite(mask)]
+
+
+def opposite(mask: Tensor) -> Tensor:
+    """Where the items of a reversed row stood: (B, N) → (B, N); row of 3 real items and 1 of padding: 2 1 0 3."""
+    items = torch.arange(mask.size(1), device=mask.device)
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - items, items)
+
+
+def pairs(rows: Tensor) -> Tensor:
+    """Neighbours side by side: (B, N, ...) → (B, ⌈N/2⌉, 2, ...); the last item may have zeros beside it."""
+    if rows.size(1) % 2:
+        rows = functional.pad(rows, [0, 0] * (rows.dim() - 2) + [0, 1])
+    return rows.unflatten(1, (-1, 2))
+
+
+class RecurrentLayer(nn.Module):
+    """A cell with its input weights, over a sequence from its first item to its last."""
+
+    def __init__(self, *, input_width: int, cell: Cell) -> None:
         super().__init__()
-        self.width = width
-        self.name = name
-        self.gates = nn.Linear(width, 2 * width)
-        self.candidate = nn.Linear(width, width)
-        for start in (0, width):
-            nn.init.orthogonal_(self.gates.weight[start : start + width])
-        nn.init.orthogonal_(self.candidate.weight)
+        self.inputs = nn.Linear(input_width, cell.blocks * cell.width)
+        self.cell = cell
 
-    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """Inputs (B, 3D), the parts for reset, update and candidate; state (B, D) → (B, D)."""
-        for_gates, for_candidate = inputs.split((2 * self.width, self.width), dim=-1)
-        reset, update = torch.sigmoid(for_gates + self.gates(state)).chunk(2, dim=-1)
-        if self.name == "gru_cho":
-            candidate = torch.tanh(for_candidate + self.candidate(reset * state))
-        else:
-            candidate = torch.tanh(for_candidate + reset * self.candidate(state))
-        return torch.lerp(state, candidate, update)
+    def forward(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
+        """(B, N, I), mask (B, N), state (B, P, D). Padding stands at the end and leaves the final state as it is."""
+        if not self.cell.fused:
+            return self.steps(inputs, mask, state)
+        if mask is None or bool(mask.all()):
+            return self._fused(inputs, state)
+        if self.cell.parts > 1:
+            return self._packed(inputs, mask, state)
+        outputs = self._fused(inputs, state).outputs
+        last = (mask.sum(1) - 1).clamp(min=0)  # the output is the whole state, so the final one can be picked
+        final = outputs[torch.arange(len(outputs), device=outputs.device), last].unsqueeze(1)
+        return Sweep(outputs=outputs, final=torch.where(mask.any(1)[:, None, None], final, state))
 
+    def steps(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
+        """The same, step by step."""
+        products = self.inputs(inputs)  # (B, N, G·D)
+        outputs: list[Tensor] = []
+        for item in range(inputs.size(1)):
+            new = self.cell.step(products[:, item], state).state
+            state = new if mask is None else torch.where(mask[:, item, None, None], new, state)
+            outputs.append(state[:, 0])
+        return Sweep(outputs=torch.stack(outputs, dim=1), final=state)
 
-class GRULayer(nn.Module):
-    """Cho's GRU over a whole sequence, by steps."""
+    def trace(self, inputs: Tensor, state: Tensor) -> list[StepResult]:
+        """The states and gates of each step over (B, N, I) without padding."""
+        products = self.inputs(inputs)
+        results: list[StepResult] = []
+        for item in range(inputs.size(1)):
+            results.append(self.cell.step(products[:, item], state))
+            state = results[-1].state
+        return results
 
-    def __init__(self, *, input_width: int, width: int) -> None:
-        super().__init__()
-        self.inputs = nn.Linear(input_width, 3 * width)
-        self.cell = GRUCell(width=width, name="gru_cho")
+    def _weights(self) -> list[Tensor]:
+        recurrent = self.cell.recurrent
+        return [self.inputs.weight, recurrent.weight, self.inputs.bias, recurrent.bias]
 
-    def forward(self, inputs: Tensor, mask: Tensor, *, backward: bool) -> Tensor:
-        """(B, N, I), mask (B, N) → (B, N, D). Padding leaves the state as it is, so rows do not depend on it."""
-        products = self.inputs(inputs)  # (B, N, 3D)
-        state = products.new_zeros(products.size(0), self.cell.width)
-        keep = mask.unsqueeze(-1)
-        states: list[Tensor] = []
-        order = range(inputs.size(1) - 1, -1, -1) if backward else range(inputs.size(1))
-        for item in order:
-            state = torch.where(keep[:, item], self.cell(products[:, item], state), state)
-            states.append(state)
-        if backward:
-            states.reverse()
-        return torch.stack(states, dim=1)
+    def _fused(self, inputs: Tensor, state: Tensor) -> Sweep:
+        start = [part.unsqueeze(0).contiguous() for part in state.unbind(1)]  # (1, B, D) each
+        settings = (self._weights(), True, 1, 0.0, self.training, False, True)
+        match self.cell:
+            case LSTMCell():
+                outputs, *final = torch.lstm(inputs, start, *settings)
+            case GRUCell():
+                outputs, *final = torch.gru(inputs, start[0], *settings)
+            case ElmanCell():
+                outputs, *final = torch.rnn_tanh(inputs, start[0], *settings)
+            case _:
+                raise AssertionError(f"{type(self.cell).__name__} has no fused kernel")
+        return Sweep(outputs=outputs, final=torch.stack([part.squeeze(0) for part in final], dim=1))
+
+    def _packed(self, inputs: Tensor, mask: Tensor, state: Tensor) -> Sweep:
+        """An LSTM shows only a part of its state, so the kernel itself must stop at the end of each row."""
+        packed = pack_padded_sequence(inputs, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        assert order is not None
+        assert back is not None
+        start = [part.unsqueeze(0).contiguous() for part in state[order].unbind(1)]
+        data, *final = torch.lstm(
+            packed.data, packed.batch_sizes, start, self._weights(), True, 1, 0.0, self.training, False
+        )
+        outputs, _ = pad_packed_sequence(
+            PackedSequence(data, packed.batch_sizes, order, back), batch_first=True, total_length=inputs.size(1)
+        )
+        return Sweep(outputs=outputs, final=torch.stack([part.squeeze(0) for part in final], dim=1)[back])
 
 
 class Recurrent(nn.Module):
-    """A GRU over a padded batch: any number of layers, one or two directions, dropout between layers."""
+    """Layers of one cell.
+
+    From the second layer on a layer may read two neighbours of the one below at once (`pyramid`: Chan et al. 2016,
+    equation 5), or add what it reads to what it says (`residual`: Wu et al. 2016, section 3.1). Dropout acts between
+    layers. Each layer shows its states (B, N, D · directions) at the site `cell`; what runs by `step` shows (S, K, D).
+    """
 
     def __init__(
-        self, *, input_width: int, width: int, layers: int, two_way: bool, cell: CellName, dropout: float
+        self,
+        *,
+        part: Part,
+        input_width: int,
+        width: int,
+        layers: int,
+        cell: CellName,
+        two_way: bool = False,
+        residual: bool = False,
+        pyramid: bool = False,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.cell = cell
-        self.two_way = two_way
+        if residual and pyramid:
+            raise ValueError("a layer of a pyramid reads two states at once, so it cannot add them to its own")
+        self.part = part
+        self.residual = residual
+        self.pyramid = pyramid
         self.dropout = dropout
-        directions = 2 if two_way else 1
-        widths = [input_width, *[width * directions] * (layers - 1)]
-        self.layers = nn.ModuleList(
-            nn.GRU(size, width, batch_first=True, bidirectional=two_way)
-            if cell == "gru"
-            else nn.ModuleList(GRULayer(input_width=size, width=width) for _ in range(directions))
-            for size in widths
-        )
         self.width = width
-        self.output_width = width * directions
+        self.output_width = 2 * width if two_way else width
+        upper = 2 * self.output_width if pyramid else self.output_width
+        self.directions = nn.ModuleList(
+            nn.ModuleList(
+                RecurrentLayer(
+                    input_width=input_width if index == 0 else upper,
+                    cell=build_cell(cell, width=width, layer_norm=layer_norm),
+                )
+                for index in range(layers)
+            )
+            for _ in range(2 if two_way else 1)
+        )
 
-    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """(B, N, I), mask (B, N) → states of the last layer (B, N, D · directions), forward half first."""
-        states = inputs
-        for index, layer in enumerate(self.layers):
+    def layers(self, direction: int = 0) -> list[RecurrentLayer]:
+        """The layers of the forward (0) or backward (1) direction."""
+        layers = self.directions[direction]
+        assert isinstance(layers, nn.ModuleList)
+        return [layer for layer in layers if isinstance(layer, RecurrentLayer)]
+
+    @property
+    def size(self) -> StateSize:
+        """Of the final states, with two directions side by side."""
+        layers = self.layers()
+        return StateSize(layers=len(layers), parts=layers[0].cell.parts, width=self.output_width)
+
+    @property
+    def blocks(self) -> int:
+        """How many times the width the products of an input have."""
+        return self.layers()[0].cell.blocks
+
+    def forward(self, inputs: Tensor, mask: Tensor | None) -> Run:
+        """A whole sequence from the zero state: (B, N, I), mask (B, N)."""
+        states, finals = inputs, []
+        for index in range(len(self.layers())):
+            if index and self.pyramid:
+                real = states if mask is None else states * mask.unsqueeze(-1)
+                states = pairs(real).flatten(2)  # (B, ⌈N/2⌉, 2 · D · directions)
+                mask = None if mask is None else mask[:, ::2]
             if index:
                 states = drop(states, self.dropout, self.training)
-            states = self._fused(layer, states, mask) if isinstance(layer, nn.GRU) else self._steps(layer, states, mask)
-        return states
+            sweeps = [self._sweep(direction, index, states, mask) for direction in range(len(self.directions))]
+            outputs = torch.cat([sweep.outputs for sweep in sweeps], dim=-1)
+            outputs = visit(Site(self.part, "cell", index), outputs)
+            states = states + outputs if self.residual and index else outputs
+            finals.append(torch.cat([sweep.final for sweep in sweeps], dim=-1))
+        return Run(outputs=states, mask=mask, finals=tuple(finals))
 
-    @staticmethod
-    def _fused(layer: nn.GRU, states: Tensor, mask: Tensor) -> Tensor:
-        packed = pack_padded_sequence(states, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=states.size(1))[0]
+    def _sweep(self, direction: int, index: int, states: Tensor, mask: Tensor | None) -> Sweep:
+        layer = self.layers(direction)[index]
+        start = layer.cell.start(states)
+        if direction == 0:
+            return layer(states, mask, start)
+        sweep = layer(reverse(states, mask), mask, start)
+        return Sweep(outputs=reverse(sweep.outputs, mask), final=sweep.final)
 
-    @staticmethod
-    def _steps(layer: nn.Module, states: Tensor, mask: Tensor) -> Tensor:
-        assert isinstance(layer, nn.ModuleList)
-        return torch.cat(
-            [one(states, mask, backward=bool(index)) for index, one in enumerate(layer)],
-            dim=-1,
-        )
+    def products(self, inputs: Tensor) -> Tensor:
+        """The products of the first layer with its inputs, for any number of steps: (..., I) → (..., G·D)."""
+        return self.layers()[0].inputs(inputs)
+
+    def step(self, products: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of a one-way network: (S, K, G·D), states (S, K, L, P, D) → outputs (S, K, D), states.
+
+        What a watcher puts in the place of a state goes on in the recurrence.
+        """
+        new: list[Tensor] = []
+        outputs = read = products
+        for index, layer in enumerate(self.layers()):
+            if index:
+                read = drop(outputs, self.dropout, self.training)
+                products = layer.inputs(read)
+            state = layer.cell.step(products, states[..., index, :, :]).state  # (S, K, P, D)
+            outputs, site = state[..., 0, :], Site(self.part, "cell", index)
+            if watched(site):
+                outputs = visit(site, outputs)
+                state = torch.cat((outputs.unsqueeze(-2), state[..., 1:, :]), dim=-2)
+            new.append(state)
+            if self.residual and index:
+                outputs = read + outputs
+        return outputs, torch.stack(new, dim=-3)
+
+    def roll(self, inputs: Tensor, states: Tensor) -> Tensor:
+        """A whole sequence through a one-way network from given states (B, L, P, D): (B, N, I) → (B, N, D).
+
+        In one call of the kernel per layer; step by step if somebody looks at a state, so that what is put in its place
+        goes on as in `step`.
+        """
+        if any(watched(Site(self.part, "cell", index)) for index in range(len(self.layers()))):
+            products, grid = self.products(inputs), states.unsqueeze(1)
+            outputs: list[Tensor] = []
+            for item in range(inputs.size(1)):
+                one, grid = self.step(products[:, item : item + 1], grid)
+                outputs.append(one)
+            return torch.cat(outputs, dim=1)
+        read = inputs
+        for index, layer in enumerate(self.layers()):
+            if index:
+                read = drop(read, self.dropout, self.training)
+            said = layer(read, None, states[:, index]).outputs
+            read = read + said if self.residual and index else said
+        return read

@@ -12,20 +12,32 @@ from torch import nn
 from regard.insight import Reading
 from regard.metrics import Metric, metric
 from regard.models import (
+    AttentionalVector,
+    AttentiveDecoder,
+    BagEncoder,
     BahdanauDecoder,
+    Bridge,
     Decoder,
     Encoder,
     EncoderDecoder,
+    EveryStepDecoder,
+    FinalStates,
+    InitialStateDecoder,
+    LocalAttention,
     RecurrentEncoder,
+    SelfAttentiveEncoder,
+    SideBySide,
+    TransformedSummary,
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import Embedding, Variant, embedding_table
+from regard.nn import Attention, Embedding, Recurrent, Site, Variant, embedding_table
 from regard.recipe.schema import (
     BUCKETS,
     FURTHEST_BIAS,
     FURTHEST_RELATIVE,
     LONGEST,
+    BagEncoderSection,
     EvaluationSection,
     ModelSection,
     Recipe,
@@ -93,14 +105,23 @@ def build_system(section: ModelSection, *, source_vocabulary: int, target_vocabu
     """An encoder-decoder with fresh weights, drawn from torch's random state."""
     source = embedding_table(source_vocabulary, section.width)
     target = source if section.tie == "all" else embedding_table(target_vocabulary, section.width)
-    output = nn.Linear(section.width, target_vocabulary, bias=False)
+    encoder = build_encoder(section, source)
+    output = nn.Linear(output_width(section, encoder), target_vocabulary, bias=False)
     if section.tie == "none":
-        nn.init.normal_(output.weight, std=section.width**-0.5)
+        nn.init.normal_(output.weight, std=output.in_features**-0.5)
     else:
         output.weight = target
-    encoder = build_encoder(section, source)
     decoder = build_decoder(section, target, output, encoder)
     return EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=target_vocabulary)
+
+
+def output_width(section: ModelSection, encoder: Encoder) -> int:
+    """What the output is read from; the state and its context side by side where nothing stands between."""
+    side = section.decoder
+    if section.tie == "none" and isinstance(side, RecurrentDecoderSection) and side.wiring == "output":
+        context = {"none": encoder.memory_width, "split": encoder.memory_width // 2, "learned": section.width}
+        return section.width + context[side.projections]
+    return section.width
 
 
 def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
@@ -117,16 +138,44 @@ def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
                 variant=transformer_variant(side),
             )
         case RecurrentEncoderSection() as side:
-            from_backward = side.two_way and isinstance(section.decoder, RecurrentDecoderSection)
-            return RecurrentEncoder(
-                embedding=Embedding(weight=table, scaled=False),
-                width=section.width,
-                layers=side.layers or section.layers,
-                two_way=side.two_way,
-                cell=side.cell,
-                dropout=section.dropout,
-                summary="backward" if from_backward else "all",
-            )
+            return build_recurrent_encoder(section, side, table)
+        case BagEncoderSection():
+            return BagEncoder(embedding=Embedding(weight=table, scaled=False), dropout=section.dropout)
+
+
+def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection, table: nn.Parameter) -> Encoder:
+    """Reads the source one item after the other."""
+    decoder = section.decoder
+    bahdanau = isinstance(decoder, RecurrentDecoderSection) and decoder.wiring == "bahdanau"
+    encoder = RecurrentEncoder(
+        embedding=Embedding(weight=table, scaled=False),
+        network=Recurrent(
+            part="encoder",
+            input_width=section.width,
+            width=section.width,
+            layers=side.layers or section.layers,
+            cell=side.cell,
+            two_way=side.two_way,
+            residual=side.residual,
+            pyramid=side.pyramid,
+            layer_norm=side.layer_norm,
+            dropout=section.dropout,
+        ),
+        dropout=section.dropout,
+        summary="backward" if side.two_way and bahdanau else "all",
+        backwards=side.reversed,
+    )
+    if side.self_attention is None:
+        return encoder
+    width = encoder.memory_width
+    attention = Attention(
+        query_width=width,
+        memory_width=width,
+        heads=side.self_attention,
+        dropout=section.dropout,
+        site=Site("encoder", "self"),
+    )
+    return SelfAttentiveEncoder(encoder=encoder, attention=attention, dropout=section.dropout)
 
 
 def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear, encoder: Encoder) -> Decoder:
@@ -145,15 +194,86 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
                 variant=transformer_variant(side),
             )
         case RecurrentDecoderSection() as side:
+            return build_recurrent_decoder(section, side, table, output, encoder)
+
+
+def build_recurrent_decoder(
+    section: ModelSection, side: RecurrentDecoderSection, table: nn.Parameter, output: nn.Linear, encoder: Encoder
+) -> Decoder:
+    """Writes the target one item after the other; the wiring says how the source gets in."""
+    embedding, dropout, width = Embedding(weight=table, scaled=False), section.dropout, section.width
+    network = Recurrent(
+        part="decoder",
+        input_width=2 * width if side.wiring == "every_step" else width,
+        width=width,
+        layers=side.layers or section.layers,
+        cell=side.cell,
+        residual=side.residual,
+        layer_norm=side.layer_norm,
+        dropout=dropout,
+    )
+    match side.wiring:
+        case "bahdanau":
+            attention = build_attention(side, width, encoder)
             return BahdanauDecoder(
-                embedding=Embedding(weight=table, scaled=False),
+                embedding=embedding,
                 output=output,
-                width=section.width,
-                memory_width=encoder.memory_width,
-                summary_width=encoder.summary_width,
-                cell=side.cell,
-                dropout=section.dropout,
+                network=network,
+                bridge=TransformedSummary(summary_width=encoder.summary_width, wanted=network.size),
+                attention=attention,
+                context_width=attention.context_width,
+                dropout=dropout,
             )
+        case "luong" | "output":
+            attention = build_attention(side, width, encoder)
+            combine = AttentionalVector if side.wiring == "luong" else SideBySide
+            return AttentiveDecoder(
+                embedding=embedding,
+                output=output,
+                network=network,
+                bridge=build_bridge(encoder, network),
+                attention=attention
+                if side.window is None
+                else LocalAttention(attention=attention, query_width=width, window=side.window),
+                combine=combine(state_width=width, context_width=attention.context_width, width=output.in_features),
+                feeding=side.wiring == "luong" and side.input_feeding is not False,
+                dropout=dropout,
+            )
+        case "initial" | "transformed":
+            bridge: Bridge = TransformedSummary(summary_width=encoder.summary_width, wanted=network.size)
+            if side.wiring == "initial":
+                bridge = FinalStates(offered=encoder.finals, wanted=network.size)
+            return InitialStateDecoder(
+                embedding=embedding, output=output, network=network, bridge=bridge, dropout=dropout
+            )
+        case "every_step":
+            return EveryStepDecoder(
+                embedding=embedding,
+                output=output,
+                network=network,
+                summary_width=encoder.summary_width,
+                dropout=dropout,
+            )
+
+
+def build_bridge(encoder: Encoder, network: Recurrent) -> Bridge:
+    """Final states are handed over as they are where they fit; else the summary is transformed."""
+    if encoder.finals == network.size:
+        return FinalStates(offered=encoder.finals, wanted=network.size)
+    return TransformedSummary(summary_width=encoder.summary_width, wanted=network.size)
+
+
+def build_attention(side: RecurrentDecoderSection, width: int, encoder: Encoder) -> Attention:
+    """From the states of a recurrent decoder to the memory."""
+    return Attention(
+        query_width=width,
+        memory_width=encoder.memory_width,
+        width=width,
+        score=side.score,
+        projections=side.projections,
+        heads=side.heads,
+        site=Site("decoder", "cross"),
+    )
 
 
 def transformer_variant(side: TransformerEncoderSection) -> Variant:

@@ -52,7 +52,10 @@ def override_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """The same recipe with other settings. Files that overrides name are relative to the working directory."""
     if not overrides:
         return recipe
-    return _check(Document("recipe", recipe.model_dump()), overrides, absolute=True)
+    tree = recipe.model_dump()
+    for name, side in (("encoder", recipe.model.encoder), ("decoder", recipe.model.decoder)):
+        tree["model"][name] = {"kind": side.kind, **side.model_dump(exclude_defaults=True)}  # another kind has others
+    return _check(Document("recipe", tree), overrides, absolute=True)
 
 
 def _check(document: Document, overrides: Sequence[str], *, absolute: bool) -> Recipe:

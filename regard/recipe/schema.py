@@ -16,6 +16,7 @@ BUCKETS = 32
 """Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
 
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+Cell = Literal["elman", "lstm", "gru", "gru_cho"]
 MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance"]
 
 
@@ -91,6 +92,7 @@ class TextSection(Section):
         return self
 
 
+Score = Literal["scaled_dot", "dot", "bilinear", "additive"]
 PositionsName = Literal["none", "sinusoidal", "learned", "relative", "relative_bias", "rotary", "alibi"]
 
 
@@ -117,9 +119,7 @@ class TransformerEncoderSection(Section):
     activation: Literal["relu", "gelu", "swiglu"] = Field(
         "relu", description="What is not linear in the feed-forward part."
     )
-    score: Literal["scaled_dot", "dot", "bilinear", "additive"] = Field(
-        "scaled_dot", description="How a query is compared with a key."
-    )
+    score: Score = Field("scaled_dot", description="How a query is compared with a key.")
     key_heads: int | None = Field(
         None, ge=1, le=128, description="Heads of keys and values, each shared by several heads; as many as `heads`."
     )
@@ -151,33 +151,97 @@ class TransformerEncoderSection(Section):
 class TransformerDecoderSection(TransformerEncoderSection):
     """Vaswani et al. 2017, section 3.1, the decoder."""
 
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention to the source."""
+        return True
+
 
 class RecurrentEncoderSection(Section):
     """A recurrent network over the source."""
 
     kind: Literal["rnn"] = "rnn"
-    cell: Literal["gru", "gru_cho"] = Field(
-        "gru", description="The recurrent cell; `gru_cho` resets before the product, as in the papers of 2014."
-    )
+    cell: Cell = Field("gru", description="The recurrent cell; `gru_cho` resets before the product, as in 2014.")
     layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
     two_way: bool = Field(True, description="Read the source in both directions.")
+    reversed: bool = Field(False, description="Read the source from its last item to its first (Sutskever 2014).")
+    residual: bool = Field(False, description="From the second layer on, add what a layer reads to what it says.")
+    layer_norm: bool = Field(False, description="Layer norm inside the cell (Ba 2016); there is no fused kernel then.")
+    pyramid: bool = Field(
+        False, description="From the second layer on, read two neighbours as one: half as many states (Chan 2016)."
+    )
+    self_attention: int | None = Field(
+        None, ge=1, le=128, description="Heads of a layer of self-attention over the states; no such layer if left out."
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> "RecurrentEncoderSection":
+        if self.reversed and self.two_way:
+            raise ValueError("`reversed` has no effect on a network that reads both ways: set `two_way: false`")
+        if self.pyramid and self.residual:
+            raise ValueError(
+                "a layer of a `pyramid` reads two states at once and cannot add them to its own: "
+                "leave out `pyramid` or `residual`"
+            )
+        return self
+
+
+class BagEncoderSection(Section):
+    """A bag of words: the mean of the embeddings, without any order (CBOW)."""
+
+    kind: Literal["bag"] = "bag"
 
 
 class RecurrentDecoderSection(Section):
-    """An attentive recurrent decoder."""
+    """A recurrent decoder, with attention or without."""
 
     kind: Literal["rnn"] = "rnn"
-    cell: Literal["gru", "gru_cho"] = Field(
-        "gru", description="The recurrent cell; `gru_cho` resets before the product, as in the papers of 2014."
+    cell: Cell = Field("gru", description="The recurrent cell; `gru_cho` resets before the product, as in 2014.")
+    layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
+    residual: bool = Field(False, description="From the second layer on, add what a layer reads to what it says.")
+    layer_norm: bool = Field(False, description="Layer norm inside the cell (Ba 2016); there is no fused kernel then.")
+    wiring: Literal["bahdanau", "luong", "output", "initial", "transformed", "every_step"] = Field(
+        "bahdanau",
+        description="How the source gets in. With attention: before the recurrence (`bahdanau`), after it (`luong`), "
+        "at the `output` only. Without: final states as `initial` ones, `transformed`, or a vector at `every_step`.",
     )
-    wiring: Literal["bahdanau"] = Field(
-        "bahdanau", description="Where attention enters: before the recurrence (Bahdanau et al. 2015)."
+    score: Score = Field("additive", description="How a query is compared with a key; dot needs both of one width.")
+    projections: Literal["none", "learned", "split"] = Field(
+        "none",
+        description="What is compared: states as they are, learned projections of them, or one half of each state of "
+        "the encoder as key and the other as value.",
     )
-    score: Literal["additive"] = Field("additive", description="How a query is compared with a key.")
+    heads: int = Field(1, ge=1, le=128, description="Attention heads.")
+    input_feeding: bool | None = Field(
+        None, description="`luong`: what was said last is an input of the next step; true if left out."
+    )
+    window: int | None = Field(
+        None,
+        ge=1,
+        description="`luong`: attend only so far from a predicted position (local-p); everywhere if left out.",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> "RecurrentDecoderSection":
+        for name in ("input_feeding", "window"):
+            if self.wiring != "luong" and getattr(self, name) is not None:
+                raise ValueError(f"`{name}` has no effect on `wiring: {self.wiring}`; it belongs to `wiring: luong`")
+        return self
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention to the source."""
+        return self.wiring in ("bahdanau", "luong", "output")
 
 
-EncoderSection = Annotated[TransformerEncoderSection | RecurrentEncoderSection, Field(discriminator="kind")]
+EncoderSection = Annotated[
+    TransformerEncoderSection | RecurrentEncoderSection | BagEncoderSection, Field(discriminator="kind")
+]
 DecoderSection = Annotated[TransformerDecoderSection | RecurrentDecoderSection, Field(discriminator="kind")]
+
+
+def _states(layers: int, cell: Cell) -> str:
+    return f"{layers} layer{'' if layers == 1 else 's'} of {2 if cell == 'lstm' else 1} part{'s' * (cell == 'lstm')}"
 
 
 class ModelSection(Section):
@@ -207,6 +271,69 @@ class ModelSection(Section):
                 )
             if side.positions == "relative_bias":
                 _check_buckets(side, name)
+        return self
+
+    @model_validator(mode="after")
+    def _recurrent(self) -> "ModelSection":
+        for name, side in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if not isinstance(side, RecurrentEncoderSection | RecurrentDecoderSection):
+                continue
+            pyramid = isinstance(side, RecurrentEncoderSection) and side.pyramid
+            if (side.residual or pyramid) and (side.layers or self.layers) == 1:
+                setting = "pyramid" if pyramid else "residual"
+                raise ValueError(f"`{setting}` has no effect on a single layer: give the {name} more `layers`")
+        if isinstance(self.encoder, RecurrentEncoderSection) and self.encoder.self_attention:
+            width = 2 * self.width if self.encoder.two_way else self.width
+            if width % self.encoder.self_attention:
+                raise ValueError(
+                    f"states of width {width} cannot be split into {self.encoder.self_attention} heads "
+                    "of the encoder's `self_attention`"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _attends(self) -> "ModelSection":
+        """Widths that attention compares must fit; Transformers project theirs."""
+        side = self.decoder
+        if not isinstance(side, RecurrentDecoderSection) or not side.attends:
+            return self
+        widths = {"decoder's states": self.width}
+        if side.projections != "learned":
+            two_way = isinstance(self.encoder, RecurrentEncoderSection) and self.encoder.two_way
+            memory = 2 * self.width if two_way else self.width
+            if side.projections == "split" and memory % 2:
+                raise ValueError(f"states of width {memory} cannot be split into key and value of one width")
+            widths["encoder's keys"] = memory // 2 if side.projections == "split" else memory
+        for name, width in widths.items():
+            if width % side.heads:
+                raise ValueError(f"the {name} of width {width} cannot be split into {side.heads} heads")
+        if side.score in ("dot", "scaled_dot") and len(set(widths.values())) > 1:
+            both = " and the ".join(f"{name} {width}" for name, width in widths.items())
+            raise ValueError(
+                f"`score: {side.score}` needs one width, but the {both}: take `score: bilinear`, "
+                "`projections: learned`, or an encoder with `two_way: false`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _begins(self) -> "ModelSection":
+        """Final states can be handed over as they are only where both sides have the same."""
+        decoder, encoder = self.decoder, self.encoder
+        if not isinstance(decoder, RecurrentDecoderSection) or decoder.wiring != "initial":
+            return self
+        wanted = f"a decoder with `wiring: initial` begins with {_states(decoder.layers or self.layers, decoder.cell)}"
+        otherwise = "make them alike, or take `wiring: transformed`, which fits any encoder"
+        match encoder:
+            case BagEncoderSection():
+                offered = _states(1, "gru")
+            case RecurrentEncoderSection(two_way=False, self_attention=None):
+                offered = _states(encoder.layers or self.layers, encoder.cell)
+            case RecurrentEncoderSection(self_attention=None):
+                raise ValueError(f"{wanted}, and a two-way encoder ends with two states in each layer: {otherwise}")
+            case _:
+                raise ValueError(f"{wanted}, and an encoder that ends with self-attention has none: {otherwise}")
+        if not wanted.endswith(offered):
+            raise ValueError(f"{wanted}, and this encoder ends with {offered}: {otherwise}")
         return self
 
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from regard.data.batch import make_batch
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, make_batch
 from regard.data.example import Example
 from regard.errors import DataError
 from regard.insight import Aligned, Reading, best_reading, cross_attention
 from regard.metrics import Score, alignment_error, parse_pharaoh
 from regard.metrics.alignment import Link
 from regard.models import EncoderDecoder
+from regard.models.memory import over_source
 from regard.recipe.build import Texts
 from regard.text.words import word_spans
 
@@ -32,6 +36,26 @@ def gold_links(example: Example) -> frozenset[Link] | None:
     return links
 
 
+@torch.no_grad()
+def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]:
+    """For each row of a batch, for each decoder layer, weights over the source (H, M, N); END rows and columns stay.
+
+    A memory may stand in another order than the source, or have fewer positions: its spans say what is meant. A model
+    without attention has no layers here.
+    """
+    source = batch.sources["source"]
+    memory = system.encoder.encode(source)
+    rows: list[list[Tensor]] = []
+    for row, layers in enumerate(cross_attention(system, batch)):
+        items = int(source.mask[row].sum())
+        positions = int(memory.mask[row].sum())
+        spans, mask = memory.spans[row : row + 1, :positions], memory.mask[row : row + 1, :positions]
+        rows.append(
+            [over_source(layer[:, :, :positions].unsqueeze(0), spans, mask, items).squeeze(0) for layer in layers]
+        )
+    return rows
+
+
 def aligned(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -> Iterator[Aligned]:
     """Examples that have gold links, with the attention of a teacher-forced pass over them."""
     golden = [(example, gold) for example in examples if (gold := gold_links(example)) is not None]
@@ -40,7 +64,7 @@ def aligned(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -
         sources = [texts.source.encode(example.source) for example, _ in chunk]
         targets = [texts.target.encode(example.target) for example, _ in chunk]
         batch = make_batch([one.ids for one in sources], [one.ids for one in targets])
-        attention = cross_attention(system, batch)
+        attention = source_attention(system, batch)
         for (example, gold), source, target, layers in zip(chunk, sources, targets, attention, strict=True):
             yield Aligned(
                 layers=layers,
@@ -53,17 +77,17 @@ def aligned(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -
 
 
 def fitting_reading(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -> Reading | None:
-    """The reading of the attention that fits the gold links best; None where there are none."""
+    """The reading of the attention that fits the gold links best; None where there are no links or no attention."""
     sentences = list(aligned(system, texts, examples[:CHOSEN_ON]))
-    return best_reading(sentences)[0] if sentences else None
+    return best_reading(sentences)[0] if sentences and sentences[0].layers else None
 
 
 def alignment_scores(
     system: EncoderDecoder, texts: Texts, examples: Sequence[Example], reading: Reading, *, resamples: int
 ) -> list[Score]:
-    """The alignment error of a reading on the given targets; nothing where there are no gold links."""
+    """The alignment error of a reading on the given targets; nothing where there are no gold links or no attention."""
     sentences = list(aligned(system, texts, examples))
-    if not sentences:
+    if not sentences or not sentences[0].layers:
         return []
     predicted = [one.links(reading) for one in sentences]
     return [alignment_error(predicted, [one.gold for one in sentences], resamples=resamples)]

@@ -11,15 +11,15 @@ import torch
 
 from regard.data.batch import make_batch
 from regard.data.example import Example
-from regard.errors import DataError, ModelError
-from regard.insight import Reading, by_words, cross_attention, read
+from regard.errors import DataError, ModelError, UsageError
+from regard.insight import Reading, by_words, read
 from regard.metrics import Score, perplexity
 from regard.metrics import evaluate as measure
 from regard.models import EncoderDecoder
 from regard.recipe.build import Texts, alignment_reading, build_metrics, build_system, load_texts, search_options
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.report import AlignmentPicture
-from regard.run.alignment import alignment_scores
+from regard.run.alignment import alignment_scores, source_attention
 from regard.run.folder import RunFolder
 from regard.run.prediction import Prediction, Predictor
 from regard.run.sets import read_set
@@ -151,19 +151,30 @@ class Model:
         return alignment_reading(self.recipe.evaluation)
 
     @property
+    def attends(self) -> bool:
+        """Whether the decoder has attention."""
+        return self.recipe.model.decoder.attends
+
+    @property
     def aligns_words(self) -> bool:
         """Alignments are between words, except where tokens are smaller by intent: characters and bytes."""
         return self.texts.target.unit not in ("character", "byte", "inflection")
 
     def align(self, pairs: Sequence[tuple[str, str]], reading: Reading | None = None) -> list[AlignmentPicture]:
         """Attention from target to source, from one teacher-forced pass over the pairs."""
+        if not self.attends:
+            wiring = self.recipe.model.decoder.model_dump().get("wiring")
+            raise UsageError(
+                f"this model has no attention to read an alignment from: its decoder is wired as {wiring!r}, without "
+                "attention. Models with `model.decoder.wiring` bahdanau, luong or output have an alignment"
+            )
         if not pairs:
             return []
         encoded = [(self.texts.source.encode(source), self.texts.target.encode(target)) for source, target in pairs]
         batch = make_batch([source.ids for source, _ in encoded], [target.ids for _, target in encoded])
         pictures: list[AlignmentPicture] = []
         for (source, target), (from_, to), layers in zip(
-            pairs, encoded, cross_attention(self.system, batch), strict=True
+            pairs, encoded, source_attention(self.system, batch), strict=True
         ):
             weights = read(layers, reading or self.reading)
             if self.aligns_words:

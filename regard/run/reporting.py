@@ -8,7 +8,14 @@ import torch
 
 from regard.files import replace_file
 from regard.recipe import dump_recipe
-from regard.recipe.schema import Recipe
+from regard.recipe.schema import (
+    BagEncoderSection,
+    DecoderSection,
+    EncoderSection,
+    Recipe,
+    RecurrentDecoderSection,
+    RecurrentEncoderSection,
+)
 from regard.report import (
     AlignmentPicture,
     CardData,
@@ -93,6 +100,8 @@ def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> lis
         for example, prediction in zip(evaluation.examples, evaluation.predictions, strict=True)
         if prediction.text.strip()
     ][:count]
+    if not model.attends:
+        return []
     drawn = model.align([(prediction.source, prediction.text) for _, prediction in chosen])
     return [
         AlignmentPicture(
@@ -110,15 +119,35 @@ def model_facts(model: Model) -> Facts:
     section = model.recipe.model
     return [
         ("Shape", section.shape),
-        ("Encoder", f"{section.encoder.kind}, {section.encoder.layers or section.layers} layers"),
-        ("Decoder", section.decoder.kind),
+        ("Encoder", _side(section.encoder, section.layers)),
+        ("Decoder", _side(section.decoder, section.layers)),
         ("Width", f"{section.width}"),
         ("Parameters", f"{model.parameters:,}"),
         ("Reading of attention", _reading(model)),
     ]
 
 
+def _side(side: EncoderSection | DecoderSection, common: int) -> str:
+    """A side of a model in a few words."""
+    match side:
+        case BagEncoderSection():
+            return "bag of words"
+        case RecurrentEncoderSection():
+            ways = "two-way" if side.two_way else "reversed" if side.reversed else "one-way"
+            return f"{ways} {side.cell}, {_layers(side.layers or common)}"
+        case RecurrentDecoderSection():
+            return f"{side.cell}, {_layers(side.layers or common)}, wiring {side.wiring}"
+        case _:
+            return f"{side.kind}, {_layers(side.layers or common)}"
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count} layers"
+
+
 def _reading(model: Model) -> str:
+    if not model.attends:
+        return "none: the model has no attention"
     reading = model.reading
     layer = "last layer" if reading.layer == -1 else f"layer {reading.layer}"
     head = "mean of heads" if reading.head is None else f"head {reading.head}"

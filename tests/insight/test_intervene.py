@@ -13,7 +13,7 @@ from regard.errors import UsageError
 from regard.insight import at_items, capture, even, intervene, point, replace, silence
 from regard.insight.intervene import Change
 from regard.models import EncoderDecoder, Memory
-from regard.models.recurrent import BahdanauState
+from regard.models.attending import RecurrentState
 from regard.nn import Site, TransformerDecoderLayer
 from regard.search import Request, Search, SearchOptions
 from regard.special import START
@@ -178,7 +178,7 @@ def test_a_replaced_state_goes_on_from_there() -> None:
     for item in range(4):
         step = system.step(given.inputs[:, item : item + 1], state)
         state = step.state
-        assert isinstance(state, BahdanauState)
+        assert isinstance(state, RecurrentState)
         if item == 1:
             state = with_fields(state, cell=vector.expand_as(state.cell))
         by_hand.append(step.log_probabilities[:, 0].gather(1, given.outputs[:, item : item + 1]))

@@ -5,9 +5,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import source_ids
-from regard.models import BahdanauDecoder, Memory
-from regard.nn import Site, watching
-from regard.nn.recurrent import CellName
+from regard.models import BahdanauDecoder, Memory, TransformedSummary
+from regard.nn import Attention, CellName, Site, watching
+from regard.nn.cells import GRUCell
+from regard.nn.scores import AdditiveScore
 from regard.special import START
 from tests.families import bahdanau_decoder, recurrent_encoder
 
@@ -22,7 +23,9 @@ def affine(layer: nn.Linear, vector: Tensor) -> Tensor:
 
 def attend(decoder: BahdanauDecoder, state: Tensor, annotations: Tensor) -> tuple[Tensor, Tensor]:
     """α_ij ∝ exp(v_aᵀ tanh(W_a s_{i-1} + U_a h_j)), c_i = Σ_j α_ij h_j."""
+    assert isinstance(decoder.attention, Attention)
     part = decoder.attention.score
+    assert isinstance(part, AdditiveScore)
     energies = torch.stack(
         [part.energy[0] @ torch.tanh(part.query[0] @ state + part.key[0] @ one + part.bias[0]) for one in annotations]
     )
@@ -31,30 +34,37 @@ def attend(decoder: BahdanauDecoder, state: Tensor, annotations: Tensor) -> tupl
 
 
 def recurrence(decoder: BahdanauDecoder, token: Tensor, context: Tensor, state: Tensor) -> Tensor:
-    """s_i = (1 - z_i) ∘ s_{i-1} + z_i ∘ s̃_i; the products of token and context for r, z and s̃ stand in this order."""
-    for_reset, for_update, for_candidate = (
-        affine(decoder.from_token, token) + affine(decoder.from_context, context)
-    ).chunk(3)
-    reset_weight, update_weight = decoder.cell.gates.weight.chunk(2)
-    reset_bias, update_bias = decoder.cell.gates.bias.chunk(2)
+    """s_i = (1 - z_i) ∘ s_{i-1} + z_i ∘ s̃_i; the products of token and context for r, z and s̃ stand in this order.
+
+    torch writes 1 - z for z.
+    """
+    (layer,) = decoder.network.layers()
+    assert isinstance(layer.cell, GRUCell)
+    for_reset, for_update, for_candidate = (affine(layer.inputs, token) + affine(decoder.from_context, context)).chunk(
+        3
+    )
+    reset_weight, update_weight, candidate_weight = layer.cell.recurrent.weight.chunk(3)
+    reset_bias, update_bias, candidate_bias = layer.cell.recurrent.bias.chunk(3)
     reset = torch.sigmoid(for_reset + reset_weight @ state + reset_bias)
     update = torch.sigmoid(for_update + update_weight @ state + update_bias)
-    if decoder.cell.name == "gru_cho":
-        candidate = torch.tanh(for_candidate + affine(decoder.cell.candidate, reset * state))
-    else:
-        candidate = torch.tanh(for_candidate + reset * affine(decoder.cell.candidate, state))
-    return (1 - update) * state + update * candidate
+    if layer.cell.reset == "before":
+        candidate = torch.tanh(for_candidate + candidate_weight @ (reset * state) + candidate_bias)
+        return (1 - update) * state + update * candidate
+    candidate = torch.tanh(for_candidate + reset * (candidate_weight @ state + candidate_bias))
+    return update * state + (1 - update) * candidate
 
 
 def reference(decoder: BahdanauDecoder, memory: Memory, row: int) -> tuple[Tensor, Tensor, Tensor]:
     """Logits (M, V), attention (M, N) and states s_1, ..., s_M (M, D) of one row."""
     annotations = memory.states[row, : int(memory.mask[row].sum())]
-    state = torch.tanh(affine(decoder.bridge, memory.summary[row]))
+    assert isinstance(decoder.bridge, TransformedSummary)
+    state = torch.tanh(affine(decoder.bridge.linear, memory.summary[row]))
+    from_state, from_token, from_context = decoder.deep.parts
     logits, attention, states = [], [], []
     for token in decoder.embedding.weight[INPUTS[row]]:
         context, shares = attend(decoder, state, annotations)
-        pairs = affine(decoder.deep_state, state) + affine(decoder.deep_token, token)
-        pairs = pairs + affine(decoder.deep_context, context)
+        pairs = affine(from_state, state) + affine(from_token, token)
+        pairs = pairs + affine(from_context, context)
         maxout = torch.stack([torch.maximum(pairs[2 * unit], pairs[2 * unit + 1]) for unit in range(len(pairs) // 2)])
         logits.append(affine(decoder.output, maxout))
         attention.append(shares)

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from regard.data.batch import source_ids
-from regard.models import Memory, RecurrentEncoder
-from regard.models.memory import lengthen, masked_mean, unit_spans
-from regard.nn import Embedding, embedding_table
-from tests.families import recurrent_encoder, transformer_encoder
+from regard.data.batch import Ids, source_ids
+from regard.models import FinalStates, Memory, RecurrentEncoder
+from regard.models.memory import lengthen, masked_mean, over_source, unit_spans
+from regard.nn import CellName, StateSize
+from regard.special import END
+from tests.families import bag_encoder, recurrent_encoder, self_attentive_encoder, transformer_encoder
 
 
 def memory(lengths: list[int], *, layers: int = 0) -> Memory:
@@ -110,12 +111,11 @@ def test_summary_of_a_transformer_is_the_mean_of_its_states() -> None:
     torch.testing.assert_close(encoded.summary[0], encoded.states[0].mean(0))
 
 
-@pytest.mark.parametrize("cell", ["gru", "gru_cho"])
+@pytest.mark.parametrize("cell", ["elman", "lstm", "gru", "gru_cho"])
 @torch.no_grad()
-def test_summary_of_a_recurrent_encoder_is_where_each_direction_ends(cell: str) -> None:
-    assert cell in ("gru", "gru_cho")
+def test_summary_of_a_recurrent_encoder_is_where_each_direction_ends(cell: CellName) -> None:
     for layers, wanted in ((1, "backward"), (2, "all")):
-        encoder = recurrent_encoder(9, "gru" if cell == "gru" else "gru_cho", layers=layers).eval()
+        encoder = recurrent_encoder(9, cell, layers=layers).eval()
         encoded = encoder.encode(source_ids([[4, 5, 6], [7]]))
         assert encoded.states.shape == (2, 4, encoder.memory_width)
         backward = encoded.states[:, 0, 5:]
@@ -125,26 +125,109 @@ def test_summary_of_a_recurrent_encoder_is_where_each_direction_ends(cell: str) 
         assert encoded.summary.size(1) == encoder.summary_width
 
 
-def one_way(summary: str) -> RecurrentEncoder:
-    return RecurrentEncoder(
-        embedding=Embedding(weight=embedding_table(9, 8), scaled=False),
-        width=5,
-        layers=1,
-        two_way=False,
-        cell="gru",
-        dropout=0.0,
-        summary="backward" if summary == "backward" else "all",
-    )
-
-
 @torch.no_grad()
 def test_a_one_way_encoder_sums_up_with_its_last_state() -> None:
-    encoder = one_way("all").eval()
+    encoder = recurrent_encoder(9, "gru", two_way=False).eval()
     encoded = encoder.encode(source_ids([[4, 5, 6], [7]]))
     assert encoder.memory_width == encoder.summary_width == 5
     assert torch.equal(encoded.summary, torch.stack((encoded.states[0, 3], encoded.states[1, 1])))
 
 
-def test_a_one_way_encoder_has_no_backward_state() -> None:
+def test_what_a_network_cannot_do_is_refused() -> None:
+    one, two = (recurrent_encoder(9, "gru", two_way=both) for both in (False, True))
     with pytest.raises(ValueError, match="a one-way encoder has no backward state to sum up with"):
-        one_way("backward")
+        RecurrentEncoder(embedding=one.embedding, network=one.network, dropout=0.0, summary="backward")
+    with pytest.raises(ValueError, match="a two-way encoder reads from both ends already"):
+        RecurrentEncoder(embedding=two.embedding, network=two.network, dropout=0.0, backwards=True)
+
+
+def test_final_states_are_handed_over_only_where_they_fit() -> None:
+    encoder = recurrent_encoder(9, "lstm", layers=2, two_way=False)
+    assert encoder.finals == StateSize(layers=2, parts=2, width=5)
+    with pytest.raises(ValueError, match=r"begins with .*width=6\), and the encoder ends with .*width=5\)"):
+        FinalStates(offered=encoder.finals, wanted=StateSize(layers=2, parts=2, width=6))
+
+
+@pytest.mark.parametrize("cell", ["elman", "lstm", "gru_cho"])
+@torch.no_grad()
+def test_a_reversed_source_is_read_from_its_end(cell: CellName) -> None:
+    """The same as reading what another program has turned round; spans say where each item stood."""
+    forward = recurrent_encoder(9, cell, layers=2, two_way=False).eval()
+    backward = RecurrentEncoder(embedding=forward.embedding, network=forward.network, dropout=0.0, backwards=True)
+    rows = [[4, 5, 6, 7], [8, 4], [5]]
+    read = backward.eval().encode(source_ids(rows))
+    for row, ids in enumerate(rows):
+        turned = torch.tensor([[END, *reversed(ids)]])
+        alone = forward.encode(Ids(ids=turned.unsqueeze(-1), mask=torch.ones_like(turned, dtype=torch.bool)))
+        items = len(ids) + 1
+        torch.testing.assert_close(read.states[row, :items], alone.states[0])
+        torch.testing.assert_close(read.summary[row], alone.summary[0])
+        assert read.layers is not None
+        assert alone.layers is not None
+        for one, other in zip(read.layers, alone.layers, strict=True):
+            torch.testing.assert_close(one[row], other[0])
+        assert read.spans[row, :items].tolist() == [[item, item + 1] for item in reversed(range(items))]
+
+
+@torch.no_grad()
+def test_a_pyramid_halves_the_memory_and_says_what_each_position_stands_for() -> None:
+    encoder = recurrent_encoder(9, "lstm", layers=3, pyramid=True).double().eval()
+    rows = [[4, 5, 6, 7, 8], [8, 4], [], [4, 5, 6, 7, 8, 4, 5, 6]]
+    read = encoder.encode(source_ids(rows))  # END is an item, too: 6, 3, 1 and 9 items
+    assert read.mask.sum(1).tolist() == [2, 1, 1, 3]
+    spans = [[[0, 4], [4, 6]], [[0, 3]], [[0, 1]], [[0, 4], [4, 8], [8, 9]]]
+    for row, (ids, expected) in enumerate(zip(rows, spans, strict=True)):
+        assert read.spans[row][read.mask[row]].tolist() == expected
+        alone = encoder.encode(source_ids([ids]))
+        torch.testing.assert_close(read.states[row][read.mask[row]], alone.states[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(read.summary[row], alone.summary[0], rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_a_layer_of_a_pyramid_reads_two_states_of_the_layer_below() -> None:
+    """Chan et al. 2016, equation 5: h_i^j = RNN(h_{i-1}^j, [h_{2i}^{j-1}; h_{2i+1}^{j-1}])."""
+    encoder = recurrent_encoder(9, "elman", layers=2, two_way=False, pyramid=True).double().eval()
+    below, above = encoder.network.layers()
+    ids = [4, 5, 6, 7, END]
+    states = below.steps(encoder.embedding(torch.tensor([ids])), None, torch.zeros(1, 1, 5).double()).outputs[0]
+    read = [torch.cat(pair) for pair in ((states[0], states[1]), (states[2], states[3]))]
+    read.append(torch.cat((states[4], torch.zeros(5).double())))
+    expected = above.steps(torch.stack(read).unsqueeze(0), None, torch.zeros(1, 1, 5).double()).outputs
+    torch.testing.assert_close(encoder.encode(source_ids([ids[:-1]])).states, expected, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_a_bag_of_words_is_the_mean_of_its_embeddings_in_any_order() -> None:
+    encoder = bag_encoder(9).eval()
+    read = encoder.encode(source_ids([[4, 5, 6], [6, 4, 5], [7]]))
+    rows = encoder.embedding.weight[torch.tensor([4, 5, 6, END])]
+    torch.testing.assert_close(read.summary[0], rows.mean(0))
+    torch.testing.assert_close(read.summary[0], read.summary[1])
+    torch.testing.assert_close(read.states[0], rows)
+    assert read.layers is not None
+    assert torch.equal(read.layers[0][:, 0], read.summary)
+
+
+@torch.no_grad()
+def test_self_attention_over_recurrent_states() -> None:
+    encoder = self_attentive_encoder(9).double().eval()
+    source = source_ids([[4, 5, 6], [7]])
+    read, below = encoder.encode(source), encoder.encoder.encode(source)
+    for row, items in ((0, 4), (1, 2)):
+        states = below.states[row : row + 1, :items]
+        context = encoder.attention.attend(states, encoder.attention.prepare(states), None)
+        expected = torch.nn.functional.layer_norm(states + context, (10,), encoder.norm.weight, encoder.norm.bias)[0]
+        torch.testing.assert_close(read.states[row, :items], expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(read.summary[row], expected.mean(0), rtol=0, atol=1e-12)
+    assert read.layers is None
+    assert encoder.finals is None
+
+
+def test_weights_over_a_memory_as_weights_over_its_source() -> None:
+    spans = torch.tensor([[[0, 2], [2, 3], [0, 1]], [[1, 2], [0, 1], [0, 0]]])
+    mask = torch.tensor([[True, True, False], [True, True, False]])
+    weights = torch.tensor([[[0.8, 0.2, 0.0]], [[0.7, 0.3, 0.0]]])
+    expected = torch.tensor([[[0.4, 0.4, 0.2]], [[0.3, 0.7, 0.0]]])
+    torch.testing.assert_close(over_source(weights, spans, mask, 3), expected)
+    heads = weights.unsqueeze(1).expand(-1, 2, -1, -1)
+    torch.testing.assert_close(over_source(heads, spans, mask, 3), expected.unsqueeze(1).expand(-1, 2, -1, -1))

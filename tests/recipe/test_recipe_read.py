@@ -15,7 +15,7 @@ from regard.recipe.layout import Layout, allowed, slot_of
 from regard.recipe.overrides import parse_override
 from regard.recipe.problems import HABITS
 from regard.recipe.read import PATHS
-from regard.recipe.schema import Recipe
+from regard.recipe.schema import Recipe, RecurrentDecoderSection
 
 GOOD = "data:\n  train: a.tsv\n"
 
@@ -74,7 +74,8 @@ MISTAKES = [
     ("model: {encoder: 5}", "r.yaml:3:18: model.encoder: found 5; allowed: a section whose kind is transformer or rnn"),
     (
         "model: {encoder: {kind: tranformer}}",
-        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn; did you mean transformer?",
+        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag; did you mean "
+        "transformer?",
     ),
     (
         "model: {encoder: {heads: 0}}",
@@ -141,6 +142,62 @@ MISTAKES = [
     ("text: {unit: codes}", "r.yaml:3:1: text: unit `codes` needs the path of a codes file in `codes`"),
     ("model: {tie: all}\ntext: {shared: false}", "r.yaml: `model.tie: all` needs one vocabulary"),
     ("training: {patience: null}", "r.yaml:3:1: training: training would never end: give `steps`"),
+    (
+        "model: {encoder: {kind: rnn, reversed: true}}",
+        "r.yaml:3:9: model.encoder: `reversed` has no effect on a network that reads both ways: set `two_way: false`",
+    ),
+    (
+        "model: {encoder: {kind: rnn, pyramid: true, residual: true}}",
+        "r.yaml:3:9: model.encoder: a layer of a `pyramid` reads two states at once and cannot add them to its own",
+    ),
+    (
+        "model: {layers: 1, encoder: {kind: rnn, pyramid: true}}",
+        "r.yaml:3:1: model: `pyramid` has no effect on a single layer: give the encoder more `layers`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, layers: 1, residual: true}}",
+        "r.yaml:3:1: model: `residual` has no effect on a single layer: give the decoder more `layers`",
+    ),
+    (
+        "model: {width: 20, encoder: {kind: rnn, self_attention: 3}}",
+        "r.yaml:3:1: model: states of width 40 cannot be split into 3 heads of the encoder's `self_attention`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, wiring: initial, input_feeding: true}}",
+        "model.decoder: `input_feeding` has no effect on `wiring: initial`; it belongs to `wiring: luong`",
+    ),
+    (
+        "model: {decoder: {kind: rnn, window: 3}}",
+        "model.decoder: `window` has no effect on `wiring: bahdanau`; it belongs to `wiring: luong`",
+    ),
+    (
+        "model: {encoder: {kind: rnn}, decoder: {kind: rnn, score: dot}}",
+        "r.yaml:3:1: model: `score: dot` needs one width, but the decoder's states 128 and the encoder's keys 256",
+    ),
+    (
+        "model: {decoder: {kind: rnn, heads: 3}}",
+        "r.yaml:3:1: model: the decoder's states of width 128 cannot be split into 3 heads",
+    ),
+    (
+        "model: {width: 9, encoder: {kind: bag}, decoder: {kind: rnn, projections: split}}",
+        "r.yaml:3:1: model: states of width 9 cannot be split into key and value of one width",
+    ),
+    (
+        "model: {decoder: {kind: rnn, wiring: initial}}",
+        "`wiring: initial` begins with 2 layers of 1 part, and an encoder that ends with self-attention has none: make",
+    ),
+    (
+        "model: {encoder: {kind: rnn}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and a two-way encoder ends with two states in each layer: make them alike",
+    ),
+    (
+        "model: {encoder: {kind: rnn, two_way: false, cell: lstm}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and this encoder ends with 2 layers of 2 parts: make them alike, or",
+    ),
+    (
+        "model: {encoder: {kind: bag}, decoder: {kind: rnn, wiring: initial}}",
+        "begins with 2 layers of 1 part, and this encoder ends with 1 layer of 1 part: make them alike, or take",
+    ),
 ]
 
 
@@ -191,7 +248,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_text():
         "  r.yaml:2:3: training.stesp: unknown; did you mean steps?",
         "  r.yaml:3:10: training.steps: found 'x'; allowed: a whole number of at least 1, or null",
         "  r.yaml:6:3: data.train: given twice, first at r.yaml:5:3; keep one of them",
-        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn",
+        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag",
         "  r.yaml:7:38: model.width: the tag `!!int` is refused; a recipe holds plain values only",
         "  override 'seed=x': seed: found 'x'; allowed: a whole number of at least 0 and below 9223372036854775808",
         "  override 'nonsense': no `=`; write a setting and its value, such as training.steps=300",
@@ -357,7 +414,10 @@ def test_a_recipe_can_be_overridden():
     assert changed.data == recipe.data
     rotary = override_recipe(recipe, ["model.decoder={positions: rotary, score: dot}"])
     assert override_recipe(rotary, ["model.decoder.kind=transformer"]) == rotary
-    assert override_recipe(rotary, ["model.decoder.kind=rnn"]).model.decoder == changed.model.decoder
+    assert changed.model.decoder == RecurrentDecoderSection()
+    recurrent = override_recipe(rotary, ["model.decoder.kind=rnn"]).model.decoder
+    assert recurrent == RecurrentDecoderSection(score="dot"), "a choice that both kinds have is kept"
+    assert override_recipe(changed, ["model.decoder.kind=transformer"]).model == recipe.model
     with pytest.raises(RecipeError, match=r"^override 'model\.decoder\.score=scaled': model\.decoder\.score: found"):
         override_recipe(rotary, ["model.decoder.score=scaled", "model.decoder.kind=transformer"])
     assert override_recipe(recipe, ["data.test=t.tsv"]).data.test == str(Path.cwd() / "t.tsv")

@@ -125,7 +125,7 @@ def test_comments_tell_meaning_choices_and_defaults():
     lines = text.splitlines()
     assert lines[:4] == ["# First.", "#", "# Second.", "format: 1                          # Version of this layout."]
     assert "  width: 64                        # Size of embeddings and hidden states. Default: 128." in lines
-    assert "    kind: rnn                      # transformer or rnn. Default: transformer." in lines
+    assert "    kind: rnn                      # transformer or rnn or bag. Default: transformer." in lines
     assert "  empty_lines: refuse              # Pairs with an empty side. One of refuse, skip." in lines
     assert max(map(len, lines)) <= 120
     for path, slot in Layout(Recipe).walk():

@@ -1,0 +1,99 @@
+"""What decoders ask of an attention, and where their rows stand between two steps.
+
+Shapes: S sentences, K beams, N positions of the memory, H heads, L layers, P parts of a state, D width,
+C context width.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.models.memory import Memory, lengthen
+from regard.nn import Keys
+
+
+class Attending(Protocol):
+    """Any score, any projections, any number of heads."""
+
+    def prepare(self, states: Tensor) -> Keys:
+        """Keys and values of a memory (B, N, ·), once for all queries."""
+        ...
+
+    def attend(self, queries: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+        """Context of queries (B, Q, D) → (B, Q, C); `mask` is broadcast to (B, H, Q, N)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """A prepared memory, once per sentence."""
+
+    keys: Keys  # (S, H, N, ·)
+    mask: Tensor  # (S, N)
+
+    @classmethod
+    def prepared(cls, attention: Attending, memory: Memory) -> "Attended":
+        return cls(keys=attention.prepare(memory.states), mask=memory.mask)
+
+    @property
+    def permitted(self) -> Tensor:
+        """The mask as attention takes it: (S, 1, 1, N)."""
+        return self.mask[:, None, None, :]
+
+    def select(self, sentences: Tensor) -> "Attended":
+        keys = replace(self.keys, keys=self.keys.keys[sentences], values=self.keys.values[sentences])
+        return Attended(keys=keys, mask=self.mask[sentences])
+
+    def join(self, other: "Attended") -> "Attended":
+        items = max(self.mask.size(1), other.mask.size(1))
+
+        def both(one: Tensor, another: Tensor, dim: int) -> Tensor:
+            return torch.cat((lengthen(one, items, dim=dim), lengthen(another, items, dim=dim)))
+
+        keys = replace(
+            self.keys,
+            keys=both(self.keys.keys, other.keys.keys, 2),
+            values=both(self.keys.values, other.keys.values, 2),
+        )
+        return Attended(keys=keys, mask=both(self.mask, other.mask, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentState:
+    """The recurrent states of each row, and what else a decoder carries along."""
+
+    cell: Tensor  # (S, K, L, P, D)
+    fed: Tensor | None = None  # (S, K, D) what was said last, where it is fed back
+    context: Tensor | None = None  # (S, C) one vector per sentence, where it is an input at every step
+    attended: Attended | None = None  # the memory, where there is attention
+
+    def select(self, sentences: Tensor | None, beams: Tensor) -> "RecurrentState":
+        stay = torch.arange(beams.size(0), device=beams.device)
+        rows = (stay if sentences is None else sentences).unsqueeze(1)
+        context, attended = self.context, self.attended
+        if sentences is not None:
+            context = None if context is None else context[sentences]
+            attended = None if attended is None else attended.select(sentences)
+        return RecurrentState(
+            cell=self.cell[rows, beams],
+            fed=None if self.fed is None else self.fed[rows, beams],
+            context=context,
+            attended=attended,
+        )
+
+    def join(self, other: "RecurrentState") -> "RecurrentState":
+        attended = None
+        if self.attended is not None and other.attended is not None:
+            attended = self.attended.join(other.attended)
+        return RecurrentState(
+            cell=torch.cat((self.cell, other.cell)),
+            fed=_both(self.fed, other.fed),
+            context=_both(self.context, other.context),
+            attended=attended,
+        )
+
+
+def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return None if one is None or other is None else torch.cat((one, other))

@@ -1,0 +1,87 @@
+"""The decoder that attends before the recurrence (Bahdanau et al. 2015).
+
+Shapes: B rows, M target items, S sentences, K beams, L layers, P parts of a state, D width, C context width, G blocks.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.attending import Attended, Attending, RecurrentState
+from regard.models.bridge import Bridge
+from regard.models.contracts import Decoder, State
+from regard.models.memory import Memory
+from regard.nn import Embedding, Maxout, Recurrent, Site, dropout, visit
+
+
+class BahdanauDecoder(Decoder):
+    """Attend with the state before the step, let the context into the recurrence, predict from a deep output.
+
+    Bahdanau et al. 2015, A.2.2:
+    s_0 = tanh(W_s ←h_1), c_i = attention(s_{i-1}), s_i = GRU(s_{i-1}; y_{i-1}, c_i),
+    t̃_i = U_o s_{i-1} + V_o y_{i-1} + C_o c_i, t_i = the larger of each pair of t̃_i, p(y_i) ∝ exp(W_o t_i).
+    Of several layers the first reads the context, and the last is s.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedding: Embedding,
+        output: nn.Linear,
+        network: Recurrent,
+        bridge: Bridge,
+        attention: Attending,
+        context_width: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.output = output
+        self.network = network
+        self.bridge = bridge
+        self.attention = attention
+        self.dropout = dropout
+        self.from_context = nn.Linear(context_width, network.blocks * network.width, bias=False)
+        self.deep = Maxout(inputs=(network.width, embedding.width, context_width), width=output.in_features)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        embedded = visit(Site("decoder", "embedding"), self.embedding(tokens))
+        return dropout(embedded, self.dropout, self.training)
+
+    def _advance(self, products: Tensor, attended: Attended, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step with the products of the tokens (S, K, G·D): the state before it, the context, and new states."""
+        before = states[..., -1, 0, :]
+        context = self.attention.attend(before, attended.keys, attended.permitted)
+        _, states = self.network.step(products + self.from_context(context), states)
+        return before, context, states
+
+    def _deep(self, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return dropout(self.deep(before, embedded, context), self.dropout, self.training)
+
+    def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
+        """Only attention and recurrence run step by step; all else is one product over all steps."""
+        embedded = self._embed(inputs)  # (B, M, D)
+        products = self.network.products(embedded)  # (B, M, G·D)
+        attended = Attended.prepared(self.attention, memory)
+        states = self.bridge.start(memory).unsqueeze(1)  # (B, 1, L, P, D)
+        before: list[Tensor] = []
+        contexts: list[Tensor] = []
+        for item in range(inputs.size(1)):
+            last, context, states = self._advance(products[:, item : item + 1], attended, states)
+            before.append(last)
+            contexts.append(context)
+        return self._deep(torch.cat(before, dim=1), embedded, torch.cat(contexts, dim=1))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.output(hidden)
+
+    def start(self, memory: Memory) -> RecurrentState:
+        return RecurrentState(
+            cell=self.bridge.start(memory).unsqueeze(1), attended=Attended.prepared(self.attention, memory)
+        )
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
+        assert isinstance(state, RecurrentState)
+        assert state.attended is not None
+        embedded = self._embed(tokens)  # (S, K, D)
+        before, context, cell = self._advance(self.network.products(embedded), state.attended, state.cell)
+        return self._deep(before, embedded, context), RecurrentState(cell=cell, attended=state.attended)
