@@ -8,6 +8,8 @@ import statistics
 import subprocess
 import sys
 
+from regard.process import SPINS
+
 TRAIN = """
 import sys, time
 sys.path.insert(0, ".")
@@ -34,8 +36,8 @@ for _ in range(25):
 print(batch.tokens / sorted(times[5:])[10])
 """
 BUSY = "while True: pass"
-WAYS = {"plain": ({}, "plain"), "short spin": ({"GOMP_SPINCOUNT": "1000"}, "plain")}
-WAYS["short spin and heap"] = ({"GOMP_SPINCOUNT": "1000"}, "heap")
+WAYS = {"plain": ({}, "plain"), "short spin": ({"GOMP_SPINCOUNT": SPINS}, "plain")}
+WAYS["short spin and heap"] = ({"GOMP_SPINCOUNT": SPINS}, "heap")
 
 
 def tokens_per_second(way: str) -> float:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Final
 
-SPINS: Final = "1000"
+SPINS: Final = "10000"
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
