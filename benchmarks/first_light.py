@@ -1,4 +1,4 @@
-"""Runs what the README quotes and writes the figures to benchmarks/first_light.md.
+"""Runs what the README quotes and writes the figures to benchmarks/first_light.md and into the README.
 
     python benchmarks/first_light.py             all parts
     python benchmarks/first_light.py demo start  some of them
@@ -27,6 +27,20 @@ HERE = Path(__file__).resolve().parent
 REGARD = [sys.executable, "-m", "regard.cli.main"]
 FIGURES = HERE / "first_light.json"
 TABLE = HERE / "first_light.md"
+README = HERE.parent / "README.md"
+COMMANDS = {
+    "demo": "regard demo",
+    "bahdanau": "regard train recipes/bahdanau2015.yaml",
+    "inflection": "regard train pairs.tsv (3,000 German inflections)",
+}
+SHOWN = (
+    "BLEU",
+    "BLEU, combinations",
+    "alignment error",
+    "alignment error, combinations",
+    "exact",
+    "exact, official test set",
+)
 
 
 def run(*arguments: str, folder: Path, text: str | None = None) -> tuple[str, float]:
@@ -50,7 +64,8 @@ def start(folder: Path) -> dict[str, float]:
 
 
 def demo(folder: Path) -> dict[str, float]:
-    _, seconds = run("demo", folder=folder)
+    out, seconds = run("demo", folder=folder)
+    quote("demo", "```\n" + "\n\n".join(out.split("\n\n")[:2]) + "\n```")
     return {"seconds": seconds, **metrics(folder / "runs/demo")}
 
 
@@ -107,6 +122,25 @@ PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
 }
 
 
+def quote(mark: str, text: str) -> None:
+    """Put text between `<!-- mark -->` and `<!-- /mark -->` of the README."""
+    readme = README.read_text(encoding="utf-8")
+    before, _, rest = readme.partition(f"<!-- {mark} -->")
+    _, _, after = rest.partition(f"<!-- /{mark} -->")
+    README.write_text(f"{before}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{after}", encoding="utf-8")
+
+
+def summary(figures: dict[str, dict[str, float]]) -> str:
+    """The few rows that the README shows."""
+    rows = ["| command | reaches | in |", "|---|---|---|"]
+    for part, command in COMMANDS.items():
+        if part in figures:
+            values = figures[part]
+            told = ", ".join(f"{name} {values[name]:.1f}" for name in SHOWN if name in values)
+            rows.append(f"| `{command}` | {told} | {values['seconds']:.0f} s |")
+    return "\n".join(rows)
+
+
 def table(figures: dict[str, dict[str, float]]) -> str:
     """The figures in Markdown."""
     machine = (
@@ -130,6 +164,7 @@ def main() -> None:
     ordered = {part: figures[part] for part in PARTS if part in figures}
     FIGURES.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     TABLE.write_text(table(ordered), encoding="utf-8")
+    quote("figures", summary(ordered))
 
 
 if __name__ == "__main__":
