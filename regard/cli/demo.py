@@ -31,6 +31,8 @@ def demo(
     folders, overrides = split_settings(what or [])
     if len(folders) > 1:
         raise UsageError(f"demo writes to one folder, and {len(folders)} were given: {', '.join(folders)}")
+    if any(setting.startswith("run=") for setting in overrides):
+        raise UsageError("demo is given its folder without run=, as in: regard demo runs/mine")
     folder = Path(folders[0] if folders else "runs/demo")
     console = messages()
     console.print("making 20,000 sentences of the pocket world, English to German")

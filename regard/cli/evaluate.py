@@ -28,7 +28,7 @@ def evaluate(
     model = Model.load(run)
     ledger = Ledger()
     result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
-    for warning in ledger.summary().splitlines():
+    for warning in (*ledger.summary().splitlines(), *result.notes):
         typer.echo(f"regard: {warning}", err=True)
     if output is not None:
         write_text(output, "".join(f"{one.text}\n" for one in result.predictions))

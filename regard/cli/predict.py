@@ -73,11 +73,16 @@ def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, js
         yield json.dumps(record, ensure_ascii=False)
     elif nbest > 1:
         for one in prediction.outputs:
-            yield f"{number}\t{one.score:.6f}\t{one.text}"
+            yield f"{number}\t{one.score:.6f}\t{_cell(one.text)}"
         if not prediction.outputs:
             yield f"{number}\t{0:.6f}\t"
     else:
-        yield prediction.text if links is None else f"{prediction.text}\t{links}"
+        yield prediction.text if links is None else f"{_cell(prediction.text)}\t{links}"
+
+
+def _cell(text: str) -> str:
+    """A text as one column: a tab in it would make two."""
+    return text.replace("\t", " ")
 
 
 def _links(prediction: "Prediction") -> str:

@@ -66,7 +66,9 @@ class TrainingProgress:
             self.console.print("no checkpoint is left to go on from; starting anew", style="yellow")
         if event.estimated_seconds:
             steps = f"{event.total_steps:,} steps, " if event.total_steps else ""
-            self.console.print(f"training: {steps}at most about {duration(max(event.estimated_seconds, 1))}")
+            self.console.print(
+                f"training: {steps}at most about {duration(max(event.estimated_seconds, 1))} without validation"
+            )
         self.task = self.bar.add_task("training", total=event.total_steps, completed=self.first_step)
 
     def _stepped(self, event: Stepped) -> None:

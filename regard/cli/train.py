@@ -39,6 +39,8 @@ def train(
     for line in trained.ledger.summary().splitlines():
         console.print(line)
     for name, evaluation in trained.evaluations.items():
+        for note in evaluation.notes:
+            console.print(f"{name}: {note}")
         for line in score_lines(name, evaluation.scores):
             typer.echo(line)
     console.print(f"the model is in {trained.model.folder}, the report in {trained.model.folder / 'report.html'}")

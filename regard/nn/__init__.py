@@ -1,6 +1,6 @@
 """The parts that models are built of."""
 
-from regard.nn.attention import AdditiveAttention, Attention, Keys, additive_attention, masked_softmax
+from regard.nn.attention import Attention, Keys, additive_attention, masked_softmax
 from regard.nn.cells import Cell, CellName, StepResult, build_cell, candidate_weights
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, embedding_table
@@ -14,7 +14,6 @@ from regard.nn.sites import Site, Watcher, visit, watched, watching
 from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer, Variant
 
 __all__ = [
-    "AdditiveAttention",
     "Attention",
     "Cell",
     "CellName",

@@ -167,9 +167,6 @@ def additive_attention(*, query_width: int, memory_width: int, width: int, site:
     )
 
 
-AdditiveAttention = additive_attention
-
-
 def _score(name: ScoreName, heads: int, key_heads: int, of_query: int, of_key: int, inner: int) -> Score:
     """A score for heads with queries and keys of these widths."""
     match name:

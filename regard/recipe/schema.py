@@ -87,8 +87,11 @@ class TextSection(Section):
             raise ValueError("unit `codes` needs the path of a codes file in `codes`, and no other unit uses one")
         if self.dropout and not units & {"bpe", "unigram", "codes"}:
             raise ValueError(f"`dropout` has no effect on unit {self.unit!r}; it works with bpe, unigram and codes")
-        if self.shared and self.unit == "inflection":
-            raise ValueError("unit `inflection` is for the source side only: set `shared: false` and `source.unit`")
+        if (self.target.unit if self.target else self.unit) == "inflection":
+            raise ValueError(
+                "unit `inflection` is for the source side only: set `shared: false`, `source.unit: inflection`, and "
+                "another `unit` for the target"
+            )
         return self
 
 
@@ -250,7 +253,7 @@ class ModelSection(Section):
     shape: Literal["encoder-decoder"] = Field("encoder-decoder", description="What goes in and what comes out.")
     width: int = Field(128, ge=2, le=16384, description="Size of embeddings and hidden states.")
     layers: int = Field(2, ge=1, le=64, description="Layers of each side.")
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout of embeddings and hidden states.")
+    dropout: float = Field(0.1, ge=0, le=0.95, description="Dropout of embeddings and hidden states.")
     tie: Literal["all", "target", "none"] = Field(
         "target", description="Embeddings shared: source, target and output (`all`); target and output; none."
     )
@@ -377,6 +380,8 @@ class TrainingSection(Section):
     def _bounded(self) -> "TrainingSection":
         if self.steps is None and self.epochs is None and self.minutes is None and self.patience is None:
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
         return self
 
 
@@ -443,4 +448,10 @@ class Recipe(Section):
                         f"included; set `model.{name}.longest: {items}`, or lower `data.max_length`"
                         + (" and `search.max_length`" if name == "decoder" else "")
                     )
+        reading, decoder = self.evaluation.alignment, self.model.decoder
+        layers = decoder.layers or self.model.layers
+        if isinstance(decoder, TransformerDecoderSection) and not -layers <= reading.layer < layers:
+            raise ValueError(f"`evaluation.alignment.layer` is {reading.layer}; the decoder has {layers}, from 0")
+        if decoder.attends and reading.head is not None and not 0 <= reading.head < decoder.heads:
+            raise ValueError(f"`evaluation.alignment.head` is {reading.head}; the decoder has {decoder.heads}, from 0")
         return self

@@ -21,7 +21,7 @@ class LogWriter:
             self._take_back(event.progress.step)
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(_record(event), ensure_ascii=False) + "\n")
+                file.write(json.dumps(_finite(_record(event)), ensure_ascii=False) + "\n")
         except OSError as error:
             raise ResourceError(
                 f"{self.path}: cannot be written to ({error.strerror or error}). Checkpoints are intact; make room, "
@@ -33,6 +33,13 @@ class LogWriter:
             return
         kept = [line for line in self.path.read_bytes().splitlines(keepends=True) if _step_of(line) <= step]
         replace_file(self.path, b"".join(kept))
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN and no infinity; such numbers become null."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in record.items()
+    }
 
 
 def _step_of(line: bytes) -> float:

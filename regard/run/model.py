@@ -49,6 +49,19 @@ class Evaluation:
     examples: tuple[Example, ...]
     scores: tuple[Score, ...]
     predictions: tuple[Prediction, ...]
+    unscored: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What was cut or left out."""
+        outputs = sum(prediction.cut_output for prediction in self.predictions)
+        sources = sum(bool(prediction.cut_source) for prediction in self.predictions)
+        told = (
+            (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
+            (sources, "sources were longer than data.max_length and only their beginning was read"),
+            (self.unscored, "pairs were longer than data.max_length and are not in the perplexity"),
+        )
+        return [f"{count:,} {what}" for count, what in told if count]
 
 
 class Model:
@@ -113,7 +126,10 @@ class Model:
     def _with_alignment(self, prediction: Prediction) -> Prediction:
         if not prediction.text.strip():
             return prediction
-        return prediction.with_alignment(self.align([(prediction.source, prediction.text)])[0])
+        source = prediction.source
+        if prediction.cut_source:  # what was read of it
+            source = source[: self.texts.source.encode(source).spans[self.recipe.data.max_length - 1][1]]
+        return prediction.with_alignment(self.align([(source, prediction.text)])[0])
 
     @torch.no_grad()
     def score_many(self, pairs: Iterable[tuple[str, str]], *, batch: int = 64) -> Iterator[PairScore]:
@@ -199,6 +215,16 @@ class Model:
         """Pairs of a file, or of two parallel files, read as the training data was."""
         return read_set(self.recipe, files)
 
+    def fitting(self, examples: Sequence[Example]) -> list[Example]:
+        """Those whose both sides are no longer than `data.max_length`; others cannot be scored as a whole."""
+        limit = self.recipe.data.max_length
+        return [
+            example
+            for example in examples
+            if len(self.texts.source.encode(example.source)) <= limit
+            and len(self.texts.target.encode(example.target)) <= limit
+        ]
+
     def evaluate(self, examples: Sequence[Example], *, beam: int | None = None) -> Evaluation:
         """Predict every source and compare: the metrics of the recipe, perplexity, and alignment error if known."""
         if not examples:
@@ -209,9 +235,16 @@ class Model:
         references = [[example.target] for example in examples]
         resamples = section.resamples
         scores = [measure(metric, outputs, references, resamples=resamples) for metric in build_metrics(section)]
-        scores.append(self.perplexity(examples))
-        scores += alignment_scores(self.system, self.texts, examples, self.reading, resamples=resamples)
-        return Evaluation(examples=tuple(examples), scores=tuple(scores), predictions=predictions)
+        fitting = self.fitting(examples)
+        if fitting:
+            scores.append(self.perplexity(fitting))
+        scores += alignment_scores(self.system, self.texts, fitting, self.reading, resamples=resamples)
+        return Evaluation(
+            examples=tuple(examples),
+            scores=tuple(scores),
+            predictions=predictions,
+            unscored=len(examples) - len(fitting),
+        )
 
     def perplexity(self, examples: Sequence[Example]) -> Score:
         """Perplexity of the given targets, teacher-forced, per token of the model."""

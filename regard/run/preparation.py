@@ -32,6 +32,7 @@ class Prepared:
     valid: Store
     valid_examples: Sequence[Example]
     tests: Mapping[str, Sequence[Example]]
+    split: Mapping[str, Sequence[Example]]
     ledger: Ledger
 
 
@@ -52,33 +53,41 @@ def examples_of(section: DataSection, paths: Paths, ledger: Ledger) -> list[Exam
 def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     """Read, split, learn the vocabularies (or take those of the folder), encode."""
     ledger = Ledger()
-    train, valid, test = _sets(recipe, folder, ledger)
+    train, valid, test, split = _sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
     for example in (*valid, *test, *(one for each in further.values() for one in each)):
         gold_links(example)  # a link that cannot be is better told before training than after it
     key = _text_key(recipe, folder)
-    prepared = Prepared(
+    return Prepared(
         texts=texts,
         train=_store(recipe, texts, key, "train", train, ledger),
         valid=_store(recipe, texts, key, "valid", valid, ledger),
         valid_examples=valid,
         tests={"test": test, **further},
+        split=split,
         ledger=ledger,
     )
-    ledger.write(folder.data / "skipped.tsv")
-    return prepared
 
 
-def _sets(recipe: Recipe, folder: RunFolder, ledger: Ledger) -> tuple[list[Example], list[Example], list[Example]]:
+def write_prepared(prepared: Prepared, folder: RunFolder) -> None:
+    """Write down what was split off the training data, and what was skipped."""
+    for name, examples in prepared.split.items():
+        _write_examples(folder.data / f"{name}.jsonl", examples)
+    folder.data.mkdir(exist_ok=True)
+    prepared.ledger.write(folder.data / "skipped.tsv")
+
+
+def _sets(
+    recipe: Recipe, ledger: Ledger
+) -> tuple[list[Example], list[Example], list[Example], dict[str, list[Example]]]:
     """Training, validation and test examples; what the recipe does not name is split off the training data."""
     section = recipe.data
     train = examples_of(section, section.train, ledger)
-    folder.data.mkdir(exist_ok=True)
     named = [None if paths is None else examples_of(section, paths, ledger) for paths in (section.valid, section.test)]
     valid, test = named
     if valid is not None and test is not None:
-        return train, valid, test
+        return train, valid, test, {}
     split = split_off(
         [example.source for example in train],
         share=section.split,
@@ -86,18 +95,16 @@ def _sets(recipe: Recipe, folder: RunFolder, ledger: Ledger) -> tuple[list[Examp
         minimum=SPLIT_MINIMUM,
         maximum=SPLIT_MAXIMUM,
     )
-    kept = set(split.train.tolist())
+    kept, written = set(split.train.tolist()), {}
     if valid is None:
-        valid = [train[index] for index in split.valid]
-        _write_examples(folder.data / "valid.jsonl", valid)
+        valid = written["valid"] = [train[index] for index in split.valid]
     else:
         kept.update(split.valid.tolist())
     if test is None:
-        test = [train[index] for index in split.test]
-        _write_examples(folder.data / "test.jsonl", test)
+        test = written["test"] = [train[index] for index in split.test]
     else:
         kept.update(split.test.tolist())
-    return [train[index] for index in sorted(kept)], valid, test
+    return [train[index] for index in sorted(kept)], valid, test, written
 
 
 def _write_examples(path: Path, examples: Sequence[Example]) -> None:
@@ -152,10 +159,11 @@ def _store(
     )
 
 
-def redraw_with(texts: Texts, rate: float) -> Redraw | None:
+def redraw_with(texts: Texts, rate: float, max_length: int) -> Redraw | None:
     """Draw another segmentation of each text in each epoch, or None where the best one is kept.
 
-    Units with one segmentation are left alone: their ids need not survive the way over text.
+    Units with one segmentation are left alone: their ids need not survive the way over text. A draw that is longer
+    than a side may be is not taken.
     """
     if not rate:
         return None
@@ -164,6 +172,7 @@ def redraw_with(texts: Texts, rate: float) -> Redraw | None:
         tokenizer = texts.source if stream == "source" else texts.target
         if tokenizer.unit not in DRAWN:
             return ids
-        return tokenizer.encode(tokenizer.decode(ids), Draw(rate=rate, key=key)).ids
+        drawn = tokenizer.encode(tokenizer.decode(ids), Draw(rate=rate, key=key)).ids
+        return drawn if len(drawn) <= max_length else ids
 
     return redraw

@@ -98,7 +98,7 @@ def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> lis
     chosen = [
         (example, prediction)
         for example, prediction in zip(evaluation.examples, evaluation.predictions, strict=True)
-        if prediction.text.strip()
+        if prediction.text.strip() and not prediction.cut_source
     ][:count]
     if not model.attends:
         return []
@@ -177,16 +177,8 @@ def text_facts(model: Model) -> Facts:
 
 
 def notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """What was cut in prediction."""
-    told: list[str] = []
-    for name, evaluation in evaluations.items():
-        outputs = sum(prediction.cut_output for prediction in evaluation.predictions)
-        sources = sum(bool(prediction.cut_source) for prediction in evaluation.predictions)
-        if outputs:
-            told.append(f"{name}: {outputs} outputs reached the limit of length before their end")
-        if sources:
-            told.append(f"{name}: {sources} sources were longer than data.max_length and were cut")
-    return told
+    """What was cut or left out, by set."""
+    return [f"{name}: {note}" for name, evaluation in evaluations.items() for note in evaluation.notes]
 
 
 def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evaluation], progress: Progress) -> CardData:

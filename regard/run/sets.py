@@ -25,7 +25,11 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
         raise UsageError(f"one file of pairs or two parallel files are needed, and {len(files)} were given")
     format, source, target = _layout(recipe.data, files)
     paths = files[0] if len(files) == 1 else tuple(files)
-    return list(read_examples(paths, format=format, source=source, target=target, ledger=ledger))
+    return list(
+        read_examples(
+            paths, format=format, source=source, target=target, bad_lines=recipe.data.bad_lines, ledger=ledger
+        )
+    )
 
 
 def _layout(section: DataSection, files: Sequence[str]) -> Layout:

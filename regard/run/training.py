@@ -11,18 +11,28 @@ from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.recipe.build import build_system, training_settings
-from regard.recipe.schema import Recipe
+from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.alignment import fitting_reading
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
-from regard.run.preparation import Prepared, prepare_run, redraw_with
+from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
-from regard.run.validation import judge_by, mean_likelihood
+from regard.run.validation import judge_by
 from regard.training import Observer, Outcome, Trainer, average, load_weights, weights
 
 MAY_CHANGE = {
-    "training": {"steps", "epochs", "minutes", "patience", "save_every", "threads"},
+    "training": {
+        "steps",
+        "epochs",
+        "minutes",
+        "patience",
+        "save_every",
+        "threads",
+        "learning_rate",
+        "warmup",
+        "clip",
+    },
     "search": None,
     "evaluation": None,
 }
@@ -49,14 +59,15 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     with folder.locked():
         if overwrite:
             folder.clear()
-        check_same(recipe, folder)
-        folder.write_recipe(recipe)
+        recipe = check_same(recipe, folder)
         if recipe.training.threads:
             torch.set_num_threads(recipe.training.threads)
         prepared = prepare_run(recipe, folder)
         check_data(prepared, folder)
+        folder.write_recipe(recipe)
+        write_prepared(prepared, folder)
         model, outcome = _fit(recipe, folder, prepared, observers)
-        if reading := fitting_reading(model.system, model.texts, prepared.valid_examples):
+        if reading := fitting_reading(model.system, model.texts, model.fitting(prepared.valid_examples)):
             model = model.with_reading(reading)
         folder.write_recipe(model.recipe)
         evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
@@ -74,7 +85,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         prepared.train,
         tokens=section.batch_tokens,
         seed=recipe.seed,
-        redraw=redraw_with(texts, recipe.text.dropout),
+        redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
     )
     valid = StoreCorpus(prepared.valid, tokens=section.batch_tokens, seed=recipe.seed)
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
@@ -87,32 +98,35 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         observers=[LogWriter(folder.log), *observers],
     )
     outcome = trainer.run()
-    _choose_weights(trainer, valid)
+    _choose_weights(trainer)
     folder.write_weights(weights(system))
     system.eval()
     return model, outcome
 
 
-def _choose_weights(trainer: Trainer, valid: StoreCorpus) -> None:
-    """Load the best checkpoint, or the average of the last few where that is better on validation data."""
+def _choose_weights(trainer: Trainer) -> None:
+    """Load the best checkpoint, or the average of the last few where validation finds that better."""
     progress, checkpoints = trainer.progress, trainer.checkpoints
     candidates = [checkpoints.model(progress.best_step or progress.step)]
     if len(progress.validated) > 1:
         candidates.append(average([checkpoints.model(step) for step in progress.validated]))
-    losses: list[float] = []
+    values: list[float] = []
     trainer.system.eval()
     for candidate in candidates:
         load_weights(trainer.system, candidate)
-        losses.append(mean_likelihood(trainer.system, valid) if len(candidates) > 1 else 0.0)
-    load_weights(trainer.system, candidates[losses.index(min(losses))])
+        values.append(trainer.validate(trainer.system).value if len(candidates) > 1 else 0.0)
+    load_weights(trainer.system, candidates[values.index(max(values))])
 
 
-def check_same(recipe: Recipe, folder: RunFolder) -> None:
-    """Refuse to go on with a run whose recipe was another one. Where nothing was learned yet, that is no loss."""
+def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
+    """Refuse to go on with a run whose recipe was another one. Where nothing was learned yet, that is no loss.
+
+    The recipe to go on with is the new one; a reading of attention that the run has chosen stays.
+    """
     if not folder.begun:
         folder.clear_beginning()
     if not folder.recipe.exists():
-        return
+        return recipe
     there = folder.read_recipe()
     differences = [
         f"{path}: {old!r} there, {new!r} here" for path, old, new in _differences(there, recipe) if not _free(path)
@@ -124,12 +138,21 @@ def check_same(recipe: Recipe, folder: RunFolder) -> None:
             + (f"; and {more} more" if (more := len(differences) - DIFFERENCES) > 0 else "")
             + "). Choose another folder with run=FOLDER, or start anew with --overwrite"
         )
+    if recipe.evaluation.alignment != AlignmentReading():
+        return recipe
+    evaluation = recipe.evaluation.model_copy(update={"alignment": there.evaluation.alignment})
+    return recipe.model_copy(update={"evaluation": evaluation})
 
 
 def check_data(prepared: Prepared, folder: RunFolder) -> None:
     """Refuse to go on with other data than the run began with: the place in it would mean something else."""
     stores = {"format": 1, "train": prepared.train.key, "valid": prepared.valid.key}
     if not folder.checkpoints.steps():
+        if folder.weights.exists():
+            raise UsageError(
+                f"{folder.path}: the run is finished and its checkpoints are gone, so it cannot go on. Choose another "
+                "folder with run=FOLDER, or start anew with --overwrite"
+            )
         folder.write_json(folder.stores, stores)
     elif folder.read_json(folder.stores) != stores:
         raise DataError(

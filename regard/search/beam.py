@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Sources, join_sources
+from regard.errors import ModelError
 from regard.models.contracts import Scorer, State
 from regard.search.hypothesis import Finished, Hypothesis
 from regard.search.options import SearchOptions, normalised
@@ -174,6 +175,8 @@ class Search:
         values, rows, tokens = best_continuations(
             self._grid.scores, self._permitted(log_probabilities), int(widths.max())
         )  # (S, K) each; a sentence with a narrower beam of its own leaves the last rows unused
+        if values.isnan().any():
+            raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
         values[torch.arange(values.size(1)) >= widths.unsqueeze(1)] = WORST
         ended = tokens == END
         self._collect_ends((ended & values.isfinite()).nonzero(), values, rows)

@@ -1,4 +1,4 @@
-"""Signals set a flag; the loop looks at it between steps, saves, and leaves. A second signal ends at once."""
+"""Signals set a flag; the loop looks at it between steps, saves, and leaves. The same signal again ends at once."""
 
 import os
 import signal
@@ -30,9 +30,9 @@ class Interrupt:
         self.number: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.number is not None:
+        if self.number == number:
             os._exit(128 + number)
-        self.number = number
+        self.number = self.number or number
 
 
 @contextmanager

@@ -98,10 +98,10 @@ class Trainer:
                     break
                 began = time.perf_counter()
                 self.system.train()
-                updated = self.update(parts, cursor)
+                self.update(parts, cursor)
                 self.meter.seconds += (elapsed := time.perf_counter() - began)
                 self.progress = replace(self.progress, seconds=self.progress.seconds + elapsed)
-                if updated:
+                if self.progress.step:
                     self.between_steps()
                 if interrupt.number is not None:
                     self.save()
@@ -114,7 +114,7 @@ class Trainer:
         self.tell(Ended(self.progress, reason))
         return Outcome(self.progress, reason)
 
-    def update(self, parts: Sequence[Batch], cursor: Cursor) -> bool:
+    def update(self, parts: Sequence[Batch], cursor: Cursor) -> None:
         """One optimiser update; left out, and counted, if its loss or gradient is not finite."""
         step = self.progress.step + 1
         rate = learning_rate(step, self.settings)
@@ -132,31 +132,31 @@ class Trainer:
         self.progress = self.progress.moved(cursor)
         if not (math.isfinite(total) and math.isfinite(norm)):
             self.skip(f"step {step}: loss {total / count:.4g}, gradient norm {norm:.4g}")
-            return False
+            return
         self.optimizer.step()
         self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
         self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
-        return True
 
     def skip(self, reason: str) -> None:
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
         self.tell(Skipped(self.progress, reason))
         if self.progress.skipped > SKIPS_IN_A_ROW:
             raise DivergedError(
-                f"training diverged: {self.progress.skipped} updates in a row were not finite ({reason}). The last "
-                "checkpoint is intact; lower training.learning_rate, raise training.warmup or lower training.clip"
+                f"training diverged: {self.progress.skipped} updates in a row were not finite ({reason}). "
+                "Checkpoints, if there are any, are intact: go on with a lower training.learning_rate, a longer "
+                "training.warmup or a lower training.clip"
             )
 
     def between_steps(self) -> None:
         """Report, validate and save where they are due. The last step is judged before it is saved."""
         settings, progress = self.settings, self.progress
-        if progress.step % settings.log_every == 0:
+        over = bool(self.reason_to_end())
+        if self.meter.steps and (over or progress.step % settings.log_every == 0):
             self.tell_means()
             self.meter = Meter()
         every = settings.validate_every
-        due = progress.step % every == 0 if every else progress.position == 0
-        due = due or bool(self.reason_to_end())
-        if due:
+        due = over or (progress.step % every == 0 if every else progress.position == 0)
+        if due and (not progress.validated or progress.validated[-1] != progress.step):
             self.judge()
         save = settings.save_every is not None and progress.step % settings.save_every == 0
         if due or save:

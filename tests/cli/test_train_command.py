@@ -152,7 +152,7 @@ def test_progress_tells_damage_skips_and_gains(monkeypatch: pytest.MonkeyPatch) 
     assert told.splitlines() == [
         "runs/[x]/step-00001300: damaged; it is set aside",
         "going on from step 1,200",
-        "training: 2,000 steps, at most about 2 min 10 s",
+        "training: 2,000 steps, at most about 2 min 10 s without validation",
         "an update was left out, its numbers were not finite: step 1201: loss nan, gradient norm nan",
         "step 1,250: validation loss 2.0000, perplexity 7.39, exact 12.35  ← best",
         "step 1,300: validation loss 1000000.0000, perplexity 5,184,705,528,587,072,045,056.00",

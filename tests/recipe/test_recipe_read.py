@@ -69,7 +69,7 @@ MISTAKES = [
     ("model: {width: true}", "r.yaml:3:16: model.width: found true; allowed: a whole number"),
     ("model: {width: null}", "r.yaml:3:16: model.width: found nothing (null); allowed: a whole number"),
     ("model: {width: [3]}", "r.yaml:3:16: model.width: found a list of 1; allowed: a whole number"),
-    ("model: {dropout: 1}", "r.yaml:3:18: model.dropout: found 1; allowed: a number of at least 0 and below 1"),
+    ("model: {dropout: 1}", "r.yaml:3:18: model.dropout: found 1; allowed: a number of at least 0 and at most 0.95"),
     ("model: 5", "r.yaml:3:8: model: found 5; allowed: a section with shape, width, layers"),
     ("model: {encoder: 5}", "r.yaml:3:18: model.encoder: found 5; allowed: a section whose kind is transformer or rnn"),
     (
@@ -89,7 +89,7 @@ MISTAKES = [
     ("training: {learning_rate: .inf}", "r.yaml:3:27: training.learning_rate: found '.inf'; allowed: a number above 0"),
     ("training: {betas: [0.9]}", "r.yaml:3:12: training.betas[1]: missing; give a number"),
     ("training: {betas: [0.9, .inf]}", "r.yaml:3:25: training.betas[1]: found '.inf'; allowed: a number"),
-    ("training: {betas: [0.9, true]}", "r.yaml:3:25: training.betas[1]: found true; allowed: a number"),
+    ("training: {betas: [0.9, false]}", "r.yaml:3:25: training.betas[1]: found false; allowed: a number"),
     ("evaluation: {metrics: BLEU}", "r.yaml:3:23: evaluation.metrics: found 'BLEU'; allowed: a list of at least 1 of"),
     ("evaluation: {metrics: BLEU}", "edit_distance; write [BLEU]"),
     ("evaluation: {metrics: []}", "r.yaml:3:23: evaluation.metrics: found a list of 0; allowed: a list of at least 1"),
@@ -478,3 +478,16 @@ def test_layout_follows_any_schema():
         "names": "a list of texts",
         "share": "a number above 0 and below 1",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("training: {betas: [1.5, 0.9]}", "`betas` are (1.5, 0.9); each must be at least 0 and below 1"),
+        ("evaluation: {alignment: {layer: 7}}", "`evaluation.alignment.layer` is 7; the decoder has 2, from 0"),
+        ("evaluation: {alignment: {head: 9}}", "`evaluation.alignment.head` is 9; the decoder has 4, from 0"),
+        ("text: {unit: inflection, shared: false}", "unit `inflection` is for the source side only"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_training(line, message):
+    assert message in problem(GOOD + line + "\n")

@@ -12,6 +12,7 @@ import yaml
 import regard
 from regard.data import read_examples
 from regard.errors import BusyError, DataError, RecipeError, UsageError
+from regard.insight import Reading
 from regard.recipe import parse_recipe
 from regard.report import read_log
 from regard.run.api import recipe_for
@@ -152,8 +153,11 @@ def test_more_steps_go_on_and_give_the_run_that_they_would_have_given(tmp_path: 
     assert steps_of(events) == [12]
     straight = train(toy_recipe(tmp_path / "straight", pairs, "training.steps=18", "search.beam=1"))
     assert longer.evaluations == straight.evaluations
-    last, expected = (read_log(tmp_path / name / "log.jsonl").training[-1] for name in ("run", "straight"))
-    assert (last.step, last.loss.hex()) == (expected.step, expected.loss.hex())
+    points = read_log(tmp_path / "run" / "log.jsonl").training
+    assert [point.step for point in points] == [12, 18]
+    again: list[Event] = []
+    train(toy_recipe(tmp_path / "run", pairs, "training.steps=18", "search.beam=1"), observers=[again.append])
+    assert read_log(tmp_path / "run" / "log.jsonl").training == points
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, pairs: Path) -> None:
@@ -185,8 +189,15 @@ def test_another_recipe_is_refused_with_the_differences(tmp_path: Path, pairs: P
 
 def test_many_differences_are_counted(tmp_path: Path, pairs: Path) -> None:
     train(toy_recipe(tmp_path / "run", pairs))
-    others = ("seed=2", "model.width=32", "model.layers=2", "model.dropout=0.1", "training.clip=2", "text.size=40")
-    more = ("training.learning_rate=0.1", "training.warmup=3")
+    others = (
+        "seed=2",
+        "model.width=32",
+        "model.layers=2",
+        "model.dropout=0.1",
+        "text.size=40",
+        "training.betas=[0.5,0.5]",
+    )
+    more = ("training.schedule=constant", "training.label_smoothing=0.3")
     with pytest.raises(UsageError, match=r"there, .* here; and 2 more\)\. Choose another folder"):
         train(toy_recipe(tmp_path / "run", pairs, *others, *more))
 
@@ -216,7 +227,6 @@ def test_a_recipe_may_change_as_long_as_nothing_is_learned(tmp_path: Path) -> No
     pairs.write_text("".join([*lines, "a b\t\n"]), encoding="utf-8")
     with pytest.raises(DataError, match=r"pairs\.tsv:61: the target side is empty"):
         train(toy_recipe(tmp_path / "run", pairs, "text.size=9"))
-    assert (tmp_path / "run" / "recipe.yaml").exists()
     trained = train(toy_recipe(tmp_path / "run", pairs, "data.empty_lines=skip", "training.steps=2"))
     assert trained.model.texts.source.size == 12
     assert trained.ledger.counts == {"empty": 1}
@@ -226,10 +236,14 @@ def test_a_recipe_may_change_as_long_as_nothing_is_learned(tmp_path: Path) -> No
 
 def test_data_that_changed_is_refused(tmp_path: Path, pairs: Path) -> None:
     train(toy_recipe(tmp_path / "run", pairs))
+    kept = {
+        path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != ".lock"
+    }
     with pairs.open("a") as file:
         file.write("a a a a a\tA A A A A\n")
     with pytest.raises(DataError, match="run: the training or validation data changed since this run began"):
         train(toy_recipe(tmp_path / "run", pairs, "training.steps=14"))
+    assert {path: path.read_bytes() for path in kept} == kept
     assert train(toy_recipe(tmp_path / "run", pairs), overwrite=True).outcome.progress.step == 12
 
 
@@ -377,3 +391,33 @@ def test_a_recipe_and_data_together_are_refused(tmp_path: Path) -> None:
 def test_a_copy_of_a_run_is_a_run(trained: Trained, tmp_path: Path) -> None:
     shutil.copytree(trained.model.folder, tmp_path / "moved")
     assert Model.load(tmp_path / "moved").predict("a b").text == trained.model.predict("a b").text
+
+
+def test_a_chosen_reading_stays_when_a_run_goes_on(tmp_path: Path, pairs: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    model = train(toy_recipe(tmp_path / "run", pairs)).model
+    folder.write_recipe(model.with_reading(Reading(layer=0, head=1, shift=1)).recipe)
+    again = train(toy_recipe(tmp_path / "run", pairs)).model
+    assert again.reading == Reading(layer=0, head=1, shift=1)
+    other = train(toy_recipe(tmp_path / "run", pairs, "evaluation.alignment.head=0")).model
+    assert other.reading.head == 0
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_over(tmp_path: Path, pairs: Path) -> None:
+    train(toy_recipe(tmp_path / "run", pairs))
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(UsageError, match="the run is finished and its checkpoints are gone"):
+        train(toy_recipe(tmp_path / "run", pairs))
+
+
+def test_pairs_that_are_too_long_are_counted_and_stop_nothing(tmp_path: Path, pairs: Path) -> None:
+    """With learned positions nothing longer than the limit could be scored at all."""
+    held = write_tsv(tmp_path / "test.tsv", [*toy_pairs(20, seed=9), ("a " * 30, "A " * 30)])
+    learned = ("model.encoder.positions=learned", "model.decoder.positions=learned")
+    limits = ("data.max_length=12", "search.max_length=12", f"data.test={held}")
+    trained = train(toy_recipe(tmp_path / "run", pairs, *learned, *limits))
+    assert (
+        "1 sources were longer than data.max_length and only their beginning was read"
+        in trained.evaluations["test"].notes
+    )
+    assert "1 pairs were longer than data.max_length and are not in the perplexity" in trained.evaluations["test"].notes

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batch import make_batch, source_ids
+from regard.errors import ModelError
 from regard.models import EncoderDecoder
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
 from regard.search.beam import best_continuations
@@ -249,3 +250,12 @@ def test_best_continuations_equal_sorting_them_all() -> None:
             torch.testing.assert_close(values[sentence], total.values[sentence, : values.size(1)])
             places = (rows * 6 + tokens)[sentence][real]
             assert places.tolist() == total.indices[sentence, : values.size(1)][real].tolist()
+
+
+def test_nan_is_an_error_and_not_an_empty_output() -> None:
+    scorer = Markov(vocabulary=7)
+    scorer.table[:] = math.nan
+    search = Search(scorer)
+    search.add([Request(id=0, sources=which(0), items=3, options=SearchOptions(beam=2))])
+    with pytest.raises(ModelError, match="the model says NaN instead of probabilities"):
+        search.step()
