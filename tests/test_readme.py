@@ -34,3 +34,10 @@ def test_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", README)
     assert targets
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_nothing_is_left_to_fill_in() -> None:
+    marks = re.findall(r"<!-- (\w+) -->\s*(.*?)\s*<!-- /\1 -->", README, flags=re.DOTALL)
+    assert {name for name, _ in marks} == {"demo", "figures"}
+    assert all(text for _, text in marks)
+    assert re.findall(r"@[A-Z]+@|TODO", README) == []

@@ -18,9 +18,12 @@ def predict(
     run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
     file: str = typer.Argument("-", metavar="FILE", help="A text file, plain or .gz; - is standard input."),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
-    nbest: int = typer.Option(1, "--nbest", min=1, max=1024, help="Write so many outputs: line, score, text."),
+    nbest: int = typer.Option(
+        1, "--nbest", min=1, max=1024, help="Write so many outputs: line, score, text. The beam is at least as wide."
+    ),
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
+    at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
 ) -> None:
     """Predict an output for each line of a file.
 
@@ -38,7 +41,7 @@ def predict(
     ledger = Ledger()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
     cut_sources = cut_outputs = 0
-    typed = file == STDIN and sys.stdin.isatty()
+    typed = at_once or (file == STDIN and sys.stdin.isatty())
     predictions = model.predict_many(lines, beam=beam, best=nbest, capture=align, ahead=1 if typed else None)
     for number, prediction in enumerate(predictions, start=1):
         cut_sources += bool(prediction.cut_source)
@@ -59,8 +62,8 @@ def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, js
             "line": number,
             "source": prediction.source,
             "text": prediction.text,
-            "score": prediction.score,
-            "log_probability": prediction.log_probability,
+            "score": prediction.score if prediction.outputs else None,
+            "log_probability": prediction.log_probability if prediction.outputs else None,
             "complete": not prediction.cut_output,
         }
         if nbest > 1:
@@ -75,7 +78,7 @@ def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, js
         for one in prediction.outputs:
             yield f"{number}\t{one.score:.6f}\t{_cell(one.text)}"
         if not prediction.outputs:
-            yield f"{number}\t{0:.6f}\t"
+            yield f"{number}\t\t"
     else:
         yield prediction.text if links is None else f"{_cell(prediction.text)}\t{links}"
 

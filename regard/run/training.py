@@ -19,7 +19,7 @@ from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
 from regard.run.validation import judge_by
-from regard.training import Observer, Outcome, Trainer, average, load_weights, weights
+from regard.training import Event, Observer, Outcome, Trainer, Validated, average, load_weights, weights
 
 MAY_CHANGE = {
     "training": {
@@ -88,6 +88,12 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
     )
     valid = StoreCorpus(prepared.valid, tokens=section.batch_tokens, seed=recipe.seed)
+
+    def keep_best(event: Event) -> None:
+        """Whoever stops a training has the best model so far."""
+        if isinstance(event, Validated) and event.gained:
+            folder.write_weights(weights(system))
+
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
     trainer = Trainer(
         system,
@@ -95,7 +101,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         settings=training_settings(recipe),
         validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
-        observers=[LogWriter(folder.log), *observers],
+        observers=[LogWriter(folder.log), keep_best, *observers],
     )
     outcome = trainer.run()
     _choose_weights(trainer)
@@ -148,7 +154,7 @@ def check_data(prepared: Prepared, folder: RunFolder) -> None:
     """Refuse to go on with other data than the run began with: the place in it would mean something else."""
     stores = {"format": 1, "train": prepared.train.key, "valid": prepared.valid.key}
     if not folder.checkpoints.steps():
-        if folder.weights.exists():
+        if folder.metrics.exists():
             raise UsageError(
                 f"{folder.path}: the run is finished and its checkpoints are gone, so it cannot go on. Choose another "
                 "folder with run=FOLDER, or start anew with --overwrite"

@@ -62,6 +62,7 @@ def test_nbest_tells_line_score_and_text(regard: Command, run: Path, content: by
     rows = [line.split("\t") for line in result.out.splitlines()]
     assert [int(number) for number, _, _ in rows] == [1, 1, 1, 2, 3, 3, 3, 4, 5, 5, 5]
     assert [text for number, _, text in rows if number in "24"] == ["", ""]
+    assert [score for number, score, _ in rows if number in "24"] == ["", ""]
     scores = [float(score) for number, score, _ in rows if number == "1"]
     assert scores == sorted(scores, reverse=True)
     best = regard("predict", run, "--beam", "3", stdin=content)
@@ -81,7 +82,7 @@ def test_json_lines(regard: Command, run: Path, content: bytes, trained: Trained
     assert [one["text"] for one in first["nbest"]] == [one.text for one in prediction.outputs]
     assert first["complete"] is True
     assert len(first["alignment"].split()) == len(first["text"].split())
-    blank = {"text": "", "score": 0.0, "log_probability": 0.0, "complete": True, "nbest": [], "alignment": ""}
+    blank = {"text": "", "score": None, "log_probability": None, "complete": True, "nbest": [], "alignment": ""}
     assert {name: records[1][name] for name in blank} == blank
     assert "nbest" not in json.loads(regard("predict", run, "--jsonl", stdin=b"a\n").out)
 
@@ -162,3 +163,17 @@ def test_what_is_typed_is_answered_at_once(run: Path, monkeypatch: pytest.Monkey
     with pytest.raises(SystemExit):
         main()
     assert [answers.count("\n") for answers in keyboard.answered] == [0, 1, 2, 3]
+
+
+def test_a_pipe_is_answered_line_by_line_if_asked(run: Path) -> None:
+    """A program that writes a line and waits for the answer gets it."""
+    command = [sys.executable, "-m", "regard.cli.main", "predict", str(run), "--at-once"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("a b c", "", "c a"):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert bool(process.stdout.readline().strip()) == bool(line)
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
