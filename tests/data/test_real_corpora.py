@@ -8,12 +8,15 @@ import pytest
 
 from regard.data import Ledger, Store, check_files, detect_format, plan_epoch, prepare, read_examples, store_key
 
-pytestmark = pytest.mark.skipif("REGARD_DATA" not in os.environ, reason="REGARD_DATA names no folder of corpora")
+PLACE = os.environ.get("REGARD_DATA")  # read before tests set an environment of their own
+
+pytestmark = pytest.mark.skipif(PLACE is None, reason="REGARD_DATA names no folder of corpora")
 
 
 @pytest.fixture
 def corpora() -> Path:
-    return Path(os.environ["REGARD_DATA"])
+    assert PLACE is not None
+    return Path(PLACE)
 
 
 def test_all_inflection_files_are_told_apart(corpora: Path) -> None:

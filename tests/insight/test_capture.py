@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.data.batch import Batch, make_batch
-from regard.insight import capture, cross_attention
-from regard.models import TransformerDecoder
+from regard.insight import capture
+from regard.models import AttentiveDecoder, BahdanauDecoder, TransformerDecoder
 from regard.nn.sites import Site
+from regard.run.alignment import source_attention
 from tests.families import FAMILIES, family
 
 SOURCES = [[4, 5, 6, 7], [8], [5, 5, 4, 6, 8, 7]]
@@ -51,9 +52,10 @@ def test_attention_spreads_one_over_the_real_tokens(name: str, batch: Batch) -> 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_cross_attention_of_each_row_is_without_padding(name: str, batch: Batch) -> None:
     system = family(name)
-    rows = cross_attention(system, batch)
+    rows = source_attention(system, batch)
     assert len(rows) == 3
-    expected = len(system.decoder.layers) if isinstance(system.decoder, TransformerDecoder) else 1
+    attentive = isinstance(system.decoder, BahdanauDecoder | AttentiveDecoder)
+    expected = len(system.decoder.layers) if isinstance(system.decoder, TransformerDecoder) else int(attentive)
     for layers, source, target in zip(rows, SOURCES, TARGETS, strict=True):
         assert len(layers) == expected
         for weights in layers:
@@ -64,9 +66,9 @@ def test_cross_attention_of_each_row_is_without_padding(name: str, batch: Batch)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_attention_of_a_sentence_is_the_same_alone_and_in_a_batch(name: str, batch: Batch) -> None:
     system = family(name)
-    together = cross_attention(system, batch)
+    together = source_attention(system, batch)
     for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        (alone,) = cross_attention(system, make_batch([source], [target]))
+        (alone,) = source_attention(system, make_batch([source], [target]))
         for one, other in zip(alone, together[row], strict=True):
             assert torch.allclose(one, other, atol=1e-10)
 
