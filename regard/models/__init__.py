@@ -3,15 +3,17 @@
 from regard.models.attending import Attended, Attending, RecurrentState
 from regard.models.attentive import AttentionalVector, AttentiveDecoder, Combine, LocalAttention, SideBySide
 from regard.models.bahdanau import BahdanauDecoder
-from regard.models.bridge import Bridge, FinalStates, TransformedSummary
+from regard.models.bridge import Bridge, FinalStates, FromNothing, TransformedSummary
 from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.labelling import Acceptor, Labelling, MaskedLanguageModel, Rater, Transducer
 from regard.models.memory import Memory
 from regard.models.recurrent import BagEncoder, RecurrentEncoder, SelfAttentiveEncoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = [
+    "Acceptor",
     "Attended",
     "Attending",
     "AttentionalVector",
@@ -25,10 +27,14 @@ __all__ = [
     "EncoderDecoder",
     "EveryStepDecoder",
     "FinalStates",
+    "FromNothing",
     "InitialStateDecoder",
+    "Labelling",
     "LocalAttention",
     "Loss",
+    "MaskedLanguageModel",
     "Memory",
+    "Rater",
     "RecurrentEncoder",
     "RecurrentState",
     "Scorer",
@@ -37,6 +43,7 @@ __all__ = [
     "State",
     "Step",
     "System",
+    "Transducer",
     "TransformedSummary",
     "TransformerDecoder",
     "TransformerEncoder",
