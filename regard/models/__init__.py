@@ -4,8 +4,10 @@ from regard.models.attending import Attended, Attending, RecurrentState
 from regard.models.attentive import AttentionalVector, AttentiveDecoder, Combine, LocalAttention, SideBySide
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.bridge import Bridge, FinalStates, TransformedSummary
+from regard.models.category import AttributeJoin, CategoryEncoder, NoSource, join_attributes
 from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
+from regard.models.convolution import ConvolutionEncoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.memory import Memory
 from regard.models.recurrent import BagEncoder, RecurrentEncoder, SelfAttentiveEncoder
@@ -16,10 +18,13 @@ __all__ = [
     "Attending",
     "AttentionalVector",
     "AttentiveDecoder",
+    "AttributeJoin",
     "BagEncoder",
     "BahdanauDecoder",
     "Bridge",
+    "CategoryEncoder",
     "Combine",
+    "ConvolutionEncoder",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
@@ -29,6 +34,7 @@ __all__ = [
     "LocalAttention",
     "Loss",
     "Memory",
+    "NoSource",
     "RecurrentEncoder",
     "RecurrentState",
     "Scorer",
@@ -40,4 +46,5 @@ __all__ = [
     "TransformedSummary",
     "TransformerDecoder",
     "TransformerEncoder",
+    "join_attributes",
 ]
