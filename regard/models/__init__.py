@@ -4,8 +4,10 @@ from regard.models.attending import Attended, Attending, RecurrentState
 from regard.models.attentive import AttentionalVector, AttentiveDecoder, Combine, LocalAttention, SideBySide
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.bridge import Bridge, FinalStates, FromNothing, TransformedSummary
+from regard.models.category import AttributeJoin, CategoryEncoder, NoSource, join_attributes
 from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
+from regard.models.convolution import ConvolutionEncoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.labelling import Acceptor, Labelling, MaskedLanguageModel, Rater, Transducer
 from regard.models.memory import Memory
@@ -18,10 +20,13 @@ __all__ = [
     "Attending",
     "AttentionalVector",
     "AttentiveDecoder",
+    "AttributeJoin",
     "BagEncoder",
     "BahdanauDecoder",
     "Bridge",
+    "CategoryEncoder",
     "Combine",
+    "ConvolutionEncoder",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
@@ -34,6 +39,7 @@ __all__ = [
     "Loss",
     "MaskedLanguageModel",
     "Memory",
+    "NoSource",
     "Rater",
     "RecurrentEncoder",
     "RecurrentState",
@@ -47,4 +53,5 @@ __all__ = [
     "TransformedSummary",
     "TransformerDecoder",
     "TransformerEncoder",
+    "join_attributes",
 ]

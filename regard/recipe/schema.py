@@ -17,7 +17,7 @@ BUCKETS = 32
 """Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
 
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
-Cell = Literal["elman", "lstm", "gru", "gru_cho"]
+Cell = Literal["elman", "lstm", "gru", "gru_cho", "multiplicative"]
 Answer = Literal["label", "number"]
 Shape = Literal["encoder-decoder", "language-model", "acceptor", "transducer", "masked-language-model"]
 MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance", "pearson", "squared_error"]
