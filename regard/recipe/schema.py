@@ -300,8 +300,8 @@ class ModelSection(Section):
 
     shape: Shape = Field(
         "encoder-decoder",
-        description="What goes in and what comes out: n → m (encoder-decoder), 0 → n (language-model), n → 1 (acceptor), "
-        "n → n (transducer), or hidden items of the input (masked-language-model).",
+        description="What goes in and what comes out: n → m (encoder-decoder), 0 → n (language-model), n → 1 "
+        "(acceptor), n → n (transducer), or hidden items of the input (masked-language-model).",
     )
     width: int = Field(128, ge=2, le=16384, description="Size of embeddings and hidden states.")
     layers: int = Field(2, ge=1, le=64, description="Layers of each side.")
@@ -344,7 +344,7 @@ class ModelSection(Section):
             raise ValueError(
                 "`decoder.wiring: none` is for `shape: language-model`, which has no source"
                 if decoder.wiring == "none"
-                else f"a language model has no source that `decoder.wiring: {decoder.wiring}` could let in; set it to `none`"
+                else f"a language model has no source that could get in by `wiring: {decoder.wiring}`; set it to `none`"
             )
         if self.shape in ("transducer", "masked-language-model"):
             encoder = self.encoder
@@ -603,8 +603,9 @@ class Recipe(Section):
         layers = decoder.layers or self.model.layers
         if isinstance(decoder, TransformerDecoderSection) and not -layers <= reading.layer < layers:
             raise ValueError(f"`evaluation.alignment.layer` is {reading.layer}; the decoder has {layers}, from 0")
-        if decoder.attends and reading.head is not None and not 0 <= reading.head < decoder.heads:
-            raise ValueError(f"`evaluation.alignment.head` is {reading.head}; the decoder has {decoder.heads}, from 0")
+        heads = 0 if isinstance(decoder, NoDecoderSection) else decoder.heads
+        if decoder.attends and reading.head is not None and not 0 <= reading.head < heads:
+            raise ValueError(f"`evaluation.alignment.head` is {reading.head}; the decoder has {heads}, from 0")
         return self
 
 
@@ -653,12 +654,12 @@ def shape_problems(recipe: Recipe) -> Iterator[str]:
     if not recipe.evaluation.metrics and shape == "encoder-decoder" and not category:
         yield "`evaluation.metrics` is empty: name what is measured"
     if recipe.training.select != "loss" and not recipe.evaluation.metrics:
-        yield f"`training.select: {recipe.training.select}` needs outputs to judge, and this model has none: take `loss`"
+        yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
     if data.factors and model.factors == "concat":
         if model.factor_width * len(data.factors) >= model.width:
             yield (
-                f"{len(data.factors)} factors of `model.factor_width: {model.factor_width}` leave no room for the word in "
-                f"`model.width: {model.width}`"
+                f"{len(data.factors)} factors of `model.factor_width: {model.factor_width}` leave no room for the word "
+                f"in `model.width: {model.width}`"
             )
         if model.tie == "all":
             yield "`model.tie: all` needs one width, and words have less beside their factors: take `factors: sum`"
