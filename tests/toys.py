@@ -63,9 +63,11 @@ def toy_store(folder: Path, count: int = 40) -> Store:
     ]
     return prepare(
         examples,
-        encoders={"source": toy_ids, "target": toy_ids},
+        streams=("source", "target"),
+        encode=lambda source, target: {"source": toy_ids(source), "target": toy_ids(target)},
         folder=folder,
         key=f"toy-{count}",
+        bad_lines="refuse",
         empty_lines="refuse",
         long_lines="refuse",
         max_length=50,

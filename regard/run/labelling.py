@@ -10,7 +10,7 @@ from regard.data.collation import Collation, TagCollation
 from regard.data.example import Misfit
 from regard.errors import UsageError
 from regard.models import Acceptor, Labelling, MaskedLanguageModel, Rater
-from regard.run.prediction import AHEAD, Output, Prediction, SourceLine, read_source, source_batch
+from regard.run.prediction import AHEAD, Output, Prediction, SourceLine, by_length, read_source, source_batch
 from regard.special import FIRST_FREE, MASK
 from regard.text import Tokenizer, word_spans
 
@@ -52,15 +52,12 @@ class Labeller:
     @torch.no_grad()
     def _window(self, texts: Sequence[str]) -> Iterator[Prediction]:
         lines = [self._read(text) for text in texts]
-        order = sorted(
-            (index for index, line in enumerate(lines) if line.readable), key=lambda index: lines[index].items
-        )
+        order = by_length(lines)
         found: dict[int, tuple[Output, ...]] = {}
         for start in range(0, len(order), self.capacity):
             chosen = order[start : start + self.capacity]
-            found.update(
-                zip(chosen, self._answers([texts[i] for i in chosen], [lines[i] for i in chosen]), strict=True)
-            )
+            answers = self._answers([texts[index] for index in chosen], [lines[index] for index in chosen])
+            found.update(zip(chosen, answers, strict=True))
         for index, (text, line) in enumerate(zip(texts, lines, strict=True)):
             yield Prediction(source=text, outputs=found.get(index, ()), cut_source=line.cut, fault=line.fault)
 

@@ -184,7 +184,7 @@ class Model:
             return
         if isinstance(self.system, MaskedLanguageModel):
             raise UsageError(
-                "a masked language model has probabilities of hidden words, not of texts; `regard evaluate` measures them"
+                "a masked language model has probabilities of hidden words, not of texts; `regard evaluate` tells them"
             )
         batch = self.batch(pairs)
         for (source, target), scores, mask, ids in zip(

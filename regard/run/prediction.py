@@ -89,6 +89,11 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
     return SourceLine(rows=kept, items=min(longest, limit), cut=max(0, longest - limit))
 
 
+def by_length(lines: Sequence[SourceLine]) -> list[int]:
+    """Which lines can be read, the shortest first."""
+    return sorted((index for index, line in enumerate(lines) if line.readable), key=lambda index: lines[index].items)
+
+
 def source_batch(collation: Collation, lines: Sequence[SourceLine]) -> Sources:
     """Several readable sources as one."""
     rows = {name: [line.rows[name] for line in lines] for name in collation.source.streams}
@@ -124,11 +129,8 @@ class Predictor:
 
     def _window(self, texts: Sequence[str]) -> Iterator[Prediction]:
         lines = [read_source(self.collation, text, self.max_source) for text in texts]
-        order = sorted(
-            (index for index, line in enumerate(lines) if line.readable), key=lambda index: lines[index].items
-        )
         search = Search(self.scorer, capacity=self.capacity)
-        search.add(self._request(index, lines[index]) for index in order)
+        search.add(self._request(index, lines[index]) for index in by_length(lines))
         found: dict[int, Finished] = {}
         while search.busy:
             found.update((finished.id, finished) for finished in search.step())

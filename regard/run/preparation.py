@@ -59,8 +59,9 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     train, valid, test, split = _sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
-    for example in (*valid, *test, *(one for each in further.values() for one in each)):
-        gold_links(example)  # a link that cannot be is better told before training than after it
+    if recipe.model.decoder.attends and recipe.data.source is not None:
+        for example in (*valid, *test, *(one for each in further.values() for one in each)):
+            gold_links(example)  # a link that cannot be is better told before training than after it
     key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
     return Prepared(
         texts=texts,
