@@ -6,6 +6,7 @@ Inference changes nothing in it, so one model can serve many threads.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
@@ -23,7 +24,7 @@ from regard.run.alignment import alignment_scores, source_attention
 from regard.run.folder import RunFolder
 from regard.run.prediction import Prediction, Predictor
 from regard.run.sets import read_set
-from regard.search import SearchOptions
+from regard.search import Sampling, SearchOptions
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -91,13 +92,22 @@ class Model:
     def parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.system.parameters())
 
-    def options(self, *, beam: int | None = None, best: int = 1) -> SearchOptions:
-        """Search as the recipe says, with what is asked for here."""
-        return search_options(self.recipe.search, beam=beam, best=best)
+    def options(self, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]) -> SearchOptions:
+        """Search as the recipe says, with what is asked for here, say `options(best=3, sample=True, top_p=0.9)`."""
+        return search_options(self.recipe.search, beam=beam, best=best, **sampling)
 
-    def predict(self, text: str, *, beam: int | None = None, best: int = 1, capture: bool = False) -> Prediction:
-        """The best output for one text; with `capture`, with its alignment."""
-        return next(self.predict_many([text], beam=beam, best=best, capture=capture))
+    def predict(
+        self,
+        text: str,
+        *,
+        beam: int | None = None,
+        best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
+        capture: bool = False,
+    ) -> Prediction:
+        """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
+        return next(self.predict_many([text], beam=beam, best=best, options=options, prefix=prefix, capture=capture))
 
     def predict_many(
         self,
@@ -105,17 +115,23 @@ class Model:
         *,
         beam: int | None = None,
         best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
         capture: bool = False,
         ahead: int | None = None,
     ) -> Iterator[Prediction]:
         """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
 
+        `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix`.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         """
+        if options is not None and (beam is not None or best != 1):
+            raise UsageError("beam and best are part of the options: say them there, or leave out the options")
         predictor = Predictor(
             self.system,
             self.texts,
-            options=self.options(beam=beam, best=best),
+            options=options or self.options(beam=beam, best=best),
+            prefix=prefix,
             capacity=self.recipe.search.batch_sentences,
             max_source=self.recipe.data.max_length,
             ahead=ahead,
