@@ -6,6 +6,7 @@ Sizes that come from data (vocabularies) are arguments here, never fields of a r
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from torch import nn
 
@@ -18,6 +19,7 @@ from regard.data.collation import (
     TagCollation,
     TextCollation,
 )
+from regard.errors import UsageError
 from regard.insight import Reading
 from regard.metrics import Metric, metric
 from regard.models import (
@@ -78,7 +80,7 @@ from regard.recipe.schema import (
     TransformerDecoderSection,
     TransformerEncoderSection,
 )
-from regard.search import SearchOptions
+from regard.search import Sampling, SearchOptions
 from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
 from regard.training import Settings
 
@@ -524,8 +526,12 @@ def training_settings(recipe: Recipe) -> Settings:
     )
 
 
-def search_options(section: SearchSection, *, beam: int | None = None, best: int = 1) -> SearchOptions:
-    """How sentences are searched; `beam` and `best` may be asked for by the caller."""
+def search_options(
+    section: SearchSection, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]
+) -> SearchOptions:
+    """How sentences are searched; `beam`, `best` and how to draw samples may be asked for by the caller."""
+    if sampling.get("sample") and beam is not None:
+        raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
     beam = max(section.beam if beam is None else beam, best)
     return SearchOptions(
         beam=beam,
@@ -533,6 +539,7 @@ def search_options(section: SearchSection, *, beam: int | None = None, best: int
         max_length=section.max_length,
         max_ratio=section.max_ratio,
         best=best,
+        **sampling,
     )
 
 

@@ -10,7 +10,16 @@ from regard.data.collation import Collation, TagCollation
 from regard.data.example import Misfit
 from regard.errors import UsageError
 from regard.models import Acceptor, Labelling, MaskedLanguageModel, Rater
-from regard.run.prediction import AHEAD, Output, Prediction, SourceLine, by_length, read_source, source_batch
+from regard.run.prediction import (
+    AHEAD,
+    Output,
+    Prediction,
+    SourceLine,
+    by_length,
+    read_source,
+    source_batch,
+    unreadable,
+)
 from regard.special import FIRST_FREE, MASK
 from regard.text import Tokenizer, word_spans
 
@@ -117,10 +126,10 @@ def _taggable(collation: TagCollation, text: str, line: SourceLine) -> SourceLin
     try:
         starts = collation.starts(text)
     except Misfit as misfit:
-        return SourceLine(rows={}, items=0, fault=str(misfit))
+        return unreadable(str(misfit))
     if line.cut and starts[-1] >= line.items:
         words = len(word_spans(collation.source.columns(text)[0]))
-        return SourceLine(rows={}, items=0, fault=f"{words} words are more than the model may read (data.max_length)")
+        return unreadable(f"{words} words are more than the model may read (data.max_length)")
     return line
 
 
@@ -130,4 +139,6 @@ def _with_hidden(tokenizer: Tokenizer, text: str, limit: int) -> SourceLine:
     for number, part in enumerate(text.split(HIDDEN)):
         ids += [MASK] if number else []
         ids += tokenizer.encode(part).ids if part.strip() else ()
-    return SourceLine(rows={"source": ids[:limit]}, items=min(len(ids), limit), cut=max(0, len(ids) - limit))
+    return SourceLine(
+        rows={"source": ids[:limit]}, items=min(len(ids), limit), readable=bool(ids), cut=max(0, len(ids) - limit)
+    )

@@ -6,6 +6,7 @@ Inference changes nothing in it, so one model can serve many threads.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
@@ -36,7 +37,7 @@ from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
 from regard.run.sets import read_set
-from regard.search import SearchOptions
+from regard.search import Sampling, SearchOptions
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -106,13 +107,22 @@ class Model:
     def parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.system.parameters())
 
-    def options(self, *, beam: int | None = None, best: int = 1) -> SearchOptions:
-        """Search as the recipe says, with what is asked for here."""
-        return search_options(self.recipe.search, beam=beam, best=best)
+    def options(self, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]) -> SearchOptions:
+        """Search as the recipe says, with what is asked for here, say `options(best=3, sample=True, top_p=0.9)`."""
+        return search_options(self.recipe.search, beam=beam, best=best, **sampling)
 
-    def predict(self, text: str, *, beam: int | None = None, best: int = 1, capture: bool = False) -> Prediction:
-        """The best output for one text; with `capture`, with its alignment."""
-        return next(self.predict_many([text], beam=beam, best=best, capture=capture))
+    def predict(
+        self,
+        text: str,
+        *,
+        beam: int | None = None,
+        best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
+        capture: bool = False,
+    ) -> Prediction:
+        """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
+        return next(self.predict_many([text], beam=beam, best=best, options=options, prefix=prefix, capture=capture))
 
     def predict_many(
         self,
@@ -120,30 +130,45 @@ class Model:
         *,
         beam: int | None = None,
         best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
         capture: bool = False,
         ahead: int | None = None,
     ) -> Iterator[Prediction]:
         """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
 
+        `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix`.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         """
+        if options is not None and (beam is not None or best != 1):
+            raise UsageError("beam and best are part of the options: say them there, or leave out the options")
+        options = options or self.options(beam=beam, best=best)
         capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
         predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
+            if prefix or options.sample:
+                raise UsageError(
+                    f"a model of shape {self.recipe.model.shape} writes no text that could be drawn or begun"
+                )
             predictor = Labeller(
                 self.system,
                 self.collation,
                 self.texts.target,
-                best=best,
+                best=options.best,
                 capacity=capacity,
                 max_source=longest,
                 ahead=ahead,
             )
         else:
             scorer, collation = self._generator()
-            options = self.options(beam=beam, best=best)
             predictor = Predictor(
-                scorer, collation, options=options, capacity=capacity, max_source=longest, ahead=ahead
+                scorer,
+                collation,
+                options=options,
+                prefix=prefix,
+                capacity=capacity,
+                max_source=longest,
+                ahead=ahead,
             )
         for prediction in predictor.run(texts):
             yield self._with_alignment(prediction) if capture else prediction
