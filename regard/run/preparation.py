@@ -14,6 +14,7 @@ from regard.recipe.build import Texts, load_texts, text_names, train_texts
 from regard.recipe.schema import DataSection, Recipe
 from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
+from regard.run.starting import start_texts
 from regard.text.tokenizer import Draw
 
 SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
@@ -120,7 +121,10 @@ def _write_examples(path: Path, examples: Sequence[Example]) -> None:
 def _texts(recipe: Recipe, folder: RunFolder, train: Sequence[Example]) -> Texts:
     if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe.text)):
         return load_texts(recipe.text, folder.path)
-    texts = train_texts(recipe.text, (one.source for one in train), (one.target for one in train))
+    texts = start_texts(
+        recipe.text,
+        lambda: train_texts(recipe.text, (one.source for one in train), (one.target for one in train)),
+    )
     texts.save(folder.path)
     return texts
 
