@@ -85,7 +85,7 @@ def start_from(
     """
     own = dict(system.named_parameters())
     parts = _parts(own, weights, part)
-    left = {name: _unused(name, parts) for name in weights}
+    left = {name: _unused(name, parts) for name in sorted(weights)}
     taken: list[Entry] = []
     resized: list[Entry] = []
     fresh: list[Entry] = []
