@@ -82,7 +82,7 @@ class TransformerState:
     A sentence that joined later has fewer items; its first columns are padding.
     """
 
-    memory: tuple[Keys, ...]  # per layer (S, G, N, E)
+    memory: tuple[Keys, ...]  # per layer (S, G, N, E); empty where there is no source
     memory_mask: Tensor  # (S, N)
     past: tuple[Keys, ...]  # per layer (S, K, G, T, E); empty before the first step
     lengths: Tensor  # (S,) items read
@@ -146,14 +146,17 @@ def _join(first: Keys, second: Keys, items: int, *, front: bool, dim: int) -> Ke
 
 
 class TransformerDecoder(Decoder):
-    """Masked self-attention and cross-attention layers over the target read so far."""
+    """Masked self-attention and cross-attention layers over the target read so far.
+
+    With a `memory_width` of None there is no cross-attention: a language model.
+    """
 
     def __init__(
         self,
         *,
         embedding: Embedding,
         output: nn.Linear,
-        memory_width: int,
+        memory_width: int | None,
         layers: int,
         heads: int,
         inner: int,
@@ -190,7 +193,7 @@ class TransformerDecoder(Decoder):
         states = dropout(states, self.dropout, self.training)  # (B, M, D)
         mask, relations = memory.mask[:, None, None, :], self.positions.among(states)
         for layer in self._layers():
-            states = layer(states, layer.cross.prepare(memory.states), mask, relations)
+            states = layer(states, layer.prepare(memory.states), mask, relations)
         return self.norm(states)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -198,7 +201,7 @@ class TransformerDecoder(Decoder):
 
     def start(self, memory: Memory) -> TransformerState:
         return TransformerState(
-            memory=tuple(layer.cross.prepare(memory.states) for layer in self._layers()),
+            memory=tuple(keys for layer in self._layers() if (keys := layer.prepare(memory.states)) is not None),
             memory_mask=memory.mask,
             past=(),
             lengths=torch.zeros(memory.mask.size(0), dtype=torch.long, device=memory.mask.device),
@@ -218,7 +221,8 @@ class TransformerDecoder(Decoder):
         new: list[Keys] = []
         for index, layer in enumerate(self._layers()):
             past = _rows(state.past[index]) if state.past else None
-            states, keys = layer.step(states, past, past_mask, state.memory[index], mask, relations)
+            memory = state.memory[index] if state.memory else None
+            states, keys = layer.step(states, past, past_mask, memory, mask, relations)
             new.append(_grid(keys, sentences, beams))
         return self.norm(states), TransformerState(
             memory=state.memory, memory_mask=state.memory_mask, past=tuple(new), lengths=lengths

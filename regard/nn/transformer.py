@@ -133,13 +133,16 @@ class TransformerEncoderLayer(nn.Module):
 
 
 class TransformerDecoderLayer(nn.Module):
-    """Masked self-attention, then cross-attention into the memory, then feed-forward."""
+    """Masked self-attention, then cross-attention into the memory (where there is one to look into), then feed-forward.
+
+    Without a memory this is the layer of a language model (Radford et al. 2018).
+    """
 
     def __init__(
         self,
         *,
         width: int,
-        memory_width: int,
+        memory_width: int | None,
         heads: int,
         inner: int,
         norm_first: bool,
@@ -153,15 +156,23 @@ class TransformerDecoderLayer(nn.Module):
         self.attention = variant.build_attention(
             width=width, memory_width=width, heads=heads, site=Site(part, "self", layer)
         )
-        self.cross = variant.build_attention(
-            width=width, memory_width=memory_width, heads=heads, site=Site(part, "cross", layer)
-        )
+        self.cross = self.around_cross = None
+        if memory_width is not None:
+            self.cross = variant.build_attention(
+                width=width, memory_width=memory_width, heads=heads, site=Site(part, "cross", layer)
+            )
+            self.around_cross = Residual(width=width, norm_first=norm_first, dropout=dropout)
         self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout, activation=variant.activation)
         self.around_attention = Residual(width=width, norm_first=norm_first, dropout=dropout)
-        self.around_cross = Residual(width=width, norm_first=norm_first, dropout=dropout)
         self.around_feedforward = Residual(width=width, norm_first=norm_first, dropout=dropout)
 
-    def forward(self, states: Tensor, memory: Keys, memory_mask: Tensor, relations: Relations | None = None) -> Tensor:
+    def prepare(self, states: Tensor) -> Keys | None:
+        """Keys and values of a memory (B, N, D), once for all steps; None where nothing is looked up in it."""
+        return None if self.cross is None else self.cross.prepare(states)
+
+    def forward(
+        self, states: Tensor, memory: Keys | None, memory_mask: Tensor, relations: Relations | None = None
+    ) -> Tensor:
         """All steps at once: (B, M, D), mask (B, 1, 1, N) → (B, M, D)."""
         inside = self.around_attention.enter(states)
         keys = self.attention.prepare(inside, relations)
@@ -174,7 +185,7 @@ class TransformerDecoderLayer(nn.Module):
         states: Tensor,
         past: Keys | None,
         past_mask: Tensor,
-        memory: Keys,
+        memory: Keys | None,
         memory_mask: Tensor,
         relations: Relations | None = None,
     ) -> tuple[Tensor, Keys]:
@@ -191,8 +202,9 @@ class TransformerDecoderLayer(nn.Module):
         states = self.around_attention.leave(states, context)
         return self._from_memory(states, memory, memory_mask), new
 
-    def _from_memory(self, states: Tensor, memory: Keys, memory_mask: Tensor) -> Tensor:
-        context = self.cross.attend(self.around_cross.enter(states), memory, memory_mask)
-        states = self.around_cross.leave(states, context)
+    def _from_memory(self, states: Tensor, memory: Keys | None, memory_mask: Tensor) -> Tensor:
+        if self.cross is not None and self.around_cross is not None and memory is not None:
+            context = self.cross.attend(self.around_cross.enter(states), memory, memory_mask)
+            states = self.around_cross.leave(states, context)
         result = visit(self.ffn_site, self.feedforward(self.around_feedforward.enter(states)))
         return self.around_feedforward.leave(states, result)
