@@ -61,7 +61,7 @@ class TransformerEncoder(Encoder):
     def encode(self, source: Source) -> Memory:
         """The summary is the mean of the states."""
         assert isinstance(source, Ids)
-        states = visit(Site("encoder", "embedding"), self.positions(self.embedding(source.ids[..., 0])))
+        states = visit(Site("encoder", "embedding"), self.positions(self.embedding.items(source.ids)))
         states = dropout(states, self.dropout, self.training)  # (B, N, D)
         mask, relations = source.mask[:, None, None, :], self.positions.among(states)
         for layer in self.layers:

@@ -10,8 +10,8 @@ from pathlib import Path
 from torch import nn
 
 from regard.errors import ModelError, UsageError
-from regard.recipe.build import Texts, text_names
-from regard.recipe.schema import Recipe, TextSection
+from regard.recipe.build import Texts
+from regard.recipe.schema import Recipe, SideText, TextSection
 from regard.run.folder import RunFolder
 from regard.text import Tokenizer, load_tokenizer
 from regard.training.starting import StartReport, Vocabularies, start_from
@@ -53,19 +53,27 @@ def start_system(system: nn.Module, texts: Texts, recipe: Recipe, folder: RunFol
         raise UsageError(f"{path}: {error}") from error
 
 
-def start_texts(section: TextSection, learn: Callable[[], Texts]) -> Texts:
-    """The tokenizers of the run that `text.start_from` names; with `start_side`, the other side is learned."""
+def start_texts(recipe: Recipe, learn: Callable[[Recipe], Texts]) -> Texts:
+    """The tokenizers of the run that `text.start_from` names; what it has not, `learn` learns.
+
+    That is the other side where `start_side` chooses one, and factors and attributes. A side that is taken is learned
+    as bytes, which costs nothing and cannot fail, and then replaced.
+    """
+    section = recipe.text
     if section.start_from is None:
-        return learn()
+        return learn(recipe)
     folder = Path(section.start_from)
     there = _tokenizers(folder)
     _check_normal(section, folder)
-    if section.start_side is not None:
-        one = _taken(section, folder, there, section.start_side)
-        learned = learn()
-        return replace(learned, source=one) if section.start_side == "source" else replace(learned, target=one)
-    taken = [_taken(section, folder, there, name) for name in text_names(section)]
-    return Texts(source=taken[0], target=taken[-1])
+    sides = (section.start_side,) if section.start_side else ("source", "target")
+    if section.shared:
+        both = _taken(section, folder, there, "text")
+        taken = {"source": both, "target": both}
+    else:
+        taken = {side: _taken(section, folder, there, side) for side in sides}
+    bytes_only = {"shared": False, **dict.fromkeys(taken, SideText(unit="byte"))}
+    learned = learn(recipe.model_copy(update={"text": section.model_copy(update=bytes_only)}))
+    return replace(learned, source=taken.get("source", learned.source), target=taken.get("target", learned.target))
 
 
 def _taken(section: TextSection, folder: Path, there: dict[str, Tokenizer], name: str) -> Tokenizer:
@@ -116,5 +124,5 @@ def _tokenizers(folder: Path) -> dict[str, Tokenizer]:
 
 def _by_part(source: Tokenizer | None, target: Tokenizer | None) -> dict[str, Tokenizer]:
     """Whose text the rows of each part stand for."""
-    by_part = {"encoder": source, "decoder": target, "head": target}
+    by_part = {"encoder": source, "decoder": target, "head": target, "output": source, "bias": source}
     return {part: tokenizer for part, tokenizer in by_part.items() if tokenizer is not None}

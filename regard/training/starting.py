@@ -21,7 +21,9 @@ from regard.text import Tokenizer
 Side = Literal["encoder", "decoder"]
 
 SIDES: tuple[Side, ...] = ("encoder", "decoder")
-_TABLE = re.compile(r"((encoder\.)+embedding\.weight|decoder\.embedding\.weight|decoder\.output\..+|head\..+)")
+_TABLE = re.compile(
+    r"((encoder\.)+embedding\.weight|decoder\.embedding\.weight|decoder\.output\..+|head\..+|output\.weight|bias)"
+)
 _POSITIONS = ".positions.added.weight"
 _SPARE = 4
 """So many rows may stand after those of a vocabulary, for ids that have no text."""

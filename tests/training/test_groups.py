@@ -9,12 +9,11 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from regard.data.corpus import StoreCorpus
 from regard.errors import UsageError
-from regard.training import Checkpoints, Settings, Trainer, weights
+from regard.training import Settings, weights
 from regard.training.groups import groups
-from tests.toys import toy_store, toy_system
-from tests.training.test_resume import Killed, Log, after_update, assert_same, by_weights, kill, trainer
+from tests.toys import toy_system
+from tests.training.test_resume import Killed, Log, after_update, assert_same, kill, trainer
 
 NAMES = (
     "encoder.embedding.weight",
@@ -152,10 +151,8 @@ SLOWED = replace(
 def test_the_first_step_of_adam_is_as_long_as_the_rate_of_its_group(tmp_path: Path, kind: str) -> None:
     """Its first update is -rate · gradient / (|gradient| + ε), whatever the size of the gradient."""
     settings = SLOWED if kind == "transformer" else replace(SLOWED, freeze=("encoder.network",), rates={"decoder": 0.2})
-    system = toy_system(kind=kind, dropout=0.0)
-    corpus = StoreCorpus(toy_store(tmp_path / "store"), tokens=500, seed=5)
-    made = Trainer(system, corpus, settings=settings, validate=by_weights, checkpoints=Checkpoints(tmp_path / "c"))
-    before = weights(system)
+    made = trainer(tmp_path / "run", settings, Log(), kind=kind)
+    system, before = made.system, weights(made.system)
     made.run()
     factors = {name: group.factor for group in groups(system.named_parameters(), settings) for name in group.names}
     assert len(set(factors.values())) >= 3

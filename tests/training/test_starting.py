@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UsageError
-from regard.models import EncoderDecoder
+from regard.models import System
 from regard.nn import Recurrent
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
@@ -244,7 +244,7 @@ def test_other_lengths_of_learned_positions_share_the_first() -> None:
 # Whole systems
 
 
-def system(seed: int, **settings: object) -> EncoderDecoder:
+def system(seed: int, **settings: object) -> System:
     torch.manual_seed(seed)
     section = ModelSection.model_validate({"width": 16, "layers": 2, **settings})
     return build_system(section, source_vocabulary=12, target_vocabulary=12)
@@ -312,13 +312,34 @@ def test_another_decoder_and_depth_leave_what_does_not_fit() -> None:
     assert "decoder.bridge.linear.weight" in names(report.left)
 
 
+@pytest.mark.parametrize(
+    "side", [{"kind": "transformer"}, {"kind": "rnn", "two_way": False}], ids=["transformer", "rnn"]
+)
+@pytest.mark.parametrize("shape", ["acceptor", "transducer"])
+def test_language_models_start_what_labels(shape: str, side: dict[str, object]) -> None:
+    """Every tensor of the encoder comes from the plain one, and from the masked one."""
+    new, again = (system(3, shape=shape, encoder=side) for _ in range(2))
+    writes = {"wiring": "none"} if side["kind"] == "rnn" else {}
+    decoder = {"kind": side["kind"], **writes}
+    inside = {name for name in weights(new) if name.startswith("encoder.")}
+    plain, masked = (
+        system(1, shape="language-model", decoder=decoder),
+        system(2, shape="masked-language-model", encoder=side),
+    )
+    report = start_from(new, weights(plain), vocabularies=TOY)
+    assert origins(report) == {name: name.replace("encoder.", "decoder.", 1) for name in inside}
+    report = start_from(again, weights(masked), vocabularies=TOY)
+    assert origins(report) == same(*inside)
+    assert torch.equal(weights(again)["encoder.embedding.weight"], weights(masked)["encoder.embedding.weight"])
+
+
 def test_another_width_is_refused_with_the_first_reasons() -> None:
     new = system(2, width=32)
     with pytest.raises(UsageError) as caught:
         start_from(new, weights(system(1)), vocabularies=TOY)
     assert str(caught.value) == (
-        "nothing of these weights fits the model (left: encoder.embedding.weight and 30 more of encoder: another "
-        "shape: 12 × 16 there, 12 × 32 here; left: decoder.embedding.weight and 46 more of decoder: another shape: "
+        "nothing of these weights fits the model (left: decoder.embedding.weight and 46 more of decoder: another "
+        "shape: 12 × 16 there, 12 × 32 here; left: encoder.embedding.weight and 30 more of encoder: another shape: "
         "12 × 16 there, 12 × 32 here). Take the kinds of parts, `model.width` and the unit of text of the run that "
         "they come from, or leave out `model.start_from`"
     )
