@@ -523,6 +523,9 @@ def training_settings(recipe: Recipe) -> Settings:
         save_every=section.save_every,
         patience=section.patience,
         average=section.average,
+        freeze=section.freeze,
+        rates=section.rates,
+        layer_decay=section.layer_decay,
     )
 
 

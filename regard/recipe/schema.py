@@ -5,6 +5,7 @@ A recipe is data: frozen, without code, without paths to import. Unknown keys ar
 (`model.encoder.layers`). Sizes that come from data (a vocabulary, the number of rows) are never fields here.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -90,11 +91,21 @@ class TextSection(Section):
     dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout (bpe, codes) or sampling (unigram) in training.")
     source: SideText | None = Field(None, description="Settings of the source side, where they differ.")
     target: SideText | None = Field(None, description="Settings of the target side, where they differ.")
+    start_from: str | None = Field(
+        None, min_length=1, description="A run folder whose tokenizers are taken, instead of learning them."
+    )
+    start_side: Literal["source", "target"] | None = Field(
+        None, description="Take only this side from there; the other is learned."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "TextSection":
         if self.shared and (self.source or self.target):
             raise ValueError("`shared: true` leaves no room for `source` or `target` settings; set `shared: false`")
+        if self.start_side is not None and (self.start_from is None or self.shared):
+            raise ValueError(
+                "`start_side` chooses one of two tokenizers of `start_from`: give that, and `shared: false`"
+            )
         units = {self.unit, *(side.unit for side in (self.source, self.target) if side)}
         if ("codes" in units) != (self.codes is not None):
             raise ValueError("unit `codes` needs the path of a codes file in `codes`, and no other unit uses one")
@@ -315,6 +326,18 @@ class ModelSection(Section):
     factor_width: int = Field(16, ge=1, le=16384, description="Size of the vector of a factor (`factors: concat`).")
     encoder: EncoderSection = Field(default_factory=TransformerEncoderSection, description="Reads the source.")
     decoder: DecoderSection = Field(default_factory=TransformerDecoderSection, description="Writes the target.")
+    start_from: str | None = Field(
+        None, min_length=1, description="A run folder; what fits of its weights is where training begins."
+    )
+    start_part: Literal["encoder", "decoder"] | None = Field(
+        None, description="Start only this part, from that of the same name or the only one there is."
+    )
+
+    @model_validator(mode="after")
+    def _starts(self) -> "ModelSection":
+        if self.start_part is not None and self.start_from is None:
+            raise ValueError("`start_part` has no effect without a run folder in `start_from`")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -488,6 +511,19 @@ class TrainingSection(Section):
     select: Literal["loss"] | MetricName = Field("loss", description="What validation is judged by.")
     average: int = Field(1, ge=1, description="Validated checkpoints whose weights are averaged at the end.")
     threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
+    freeze: tuple[str, ...] = Field(
+        (), description="Parameters that stay as they are, by beginnings of names such as encoder.embedding."
+    )
+    rates: dict[str, float] = Field(
+        default_factory=dict,
+        description="Factors of the learning rate by beginnings of names; the longest that fits counts.",
+    )
+    layer_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Factor of the learning rate from each layer to the one below it; embeddings last.",
+    )
     masking: MaskingSection = Field(
         default_factory=lambda: MaskingSection(), description="What is hidden (masked language models)."
     )
@@ -498,6 +534,9 @@ class TrainingSection(Section):
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
+        for name, factor in self.rates.items():
+            if not 0 < factor < math.inf:
+                raise ValueError(f"`rates` has the factor {factor:g} for {name!r}; it must be above 0 and finite")
         return self
 
 

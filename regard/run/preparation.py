@@ -15,6 +15,7 @@ from regard.recipe.build import Texts, build_collation, load_texts, text_names, 
 from regard.recipe.schema import DataSection, Recipe
 from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
+from regard.run.starting import start_texts
 from regard.text.tokenizer import Draw
 
 SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
@@ -125,7 +126,8 @@ def _write_examples(path: Path, examples: Sequence[Example]) -> None:
 def _texts(recipe: Recipe, folder: RunFolder, train: Sequence[Example]) -> Texts:
     if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe)):
         return load_texts(recipe, folder.path)
-    texts = train_texts(recipe, [one.source for one in train], [one.target for one in train])
+    sources, targets = [one.source for one in train], [one.target for one in train]
+    texts = start_texts(recipe, lambda rest: train_texts(rest, sources, targets))
     texts.save(folder.path)
     return texts
 

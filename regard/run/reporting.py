@@ -14,6 +14,7 @@ from regard.report import (
     AlignmentPicture,
     CardData,
     Facts,
+    LogHistory,
     ReportData,
     Sample,
     SetScore,
@@ -70,7 +71,7 @@ def report_data(
         title=f"{model.recipe.task}: {folder.path.name}",
         run=str(folder.path),
         recipe=dump_recipe(model.recipe),
-        facts=model_facts(model),
+        facts=[*model_facts(model), *start_facts(history)],
         data=data_facts(model.recipe, prepared),
         findings=prepared.ledger.summary().splitlines(),
         training=history.training,
@@ -128,6 +129,12 @@ def model_facts(model: Model) -> Facts:
         ("Parameters", f"{model.parameters:,}"),
         ("Reading of attention", _reading(model)),
     ]
+
+
+def start_facts(history: LogHistory) -> Facts:
+    """The run whose weights this one began with, and what was taken of them."""
+    start = history.started_from
+    return [] if start is None else [("Started from", "; ".join((Path(start["run"]).name, *start["lines"])))]
 
 
 def _reading(model: Model) -> str:

@@ -17,8 +17,9 @@ from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
+from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
-from regard.training import Event, Observer, Outcome, Trainer, Validated, average, load_weights, weights
+from regard.training import Event, Observer, Outcome, StartedFrom, Trainer, Validated, average, load_weights, weights
 
 MAY_CHANGE = {
     "training": {
@@ -56,6 +57,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     folder = RunFolder(Path(recipe.run))
     folder.create()
     with folder.locked():
+        check_start(recipe, folder, overwrite=overwrite)
         if overwrite:
             folder.clear()
         recipe = check_same(recipe, folder)
@@ -78,6 +80,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
     system = system_for(recipe, texts)
+    start = start_system(system, texts, recipe, folder)
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(
@@ -103,6 +106,8 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         checkpoints=folder.checkpoints,
         observers=[LogWriter(folder.log), keep_best, *observers],
     )
+    if start is not None:
+        trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
     outcome = trainer.run()
     _choose_weights(trainer)
     folder.write_weights(weights(system))

@@ -174,6 +174,9 @@ UNLIKE = {
     "save_every": 13,
     "patience": 14,
     "average": 15,
+    "freeze": ("encoder.embedding",),
+    "rates": {"decoder": 0.5},
+    "layer_decay": 0.9,
 }
 
 
