@@ -4,7 +4,7 @@ Inference changes nothing in it, so one model can serve many threads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -108,8 +108,12 @@ class Model:
         return sum(parameter.numel() for parameter in self.system.parameters())
 
     def options(self, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]) -> SearchOptions:
-        """Search as the recipe says, with what is asked for here, say `options(best=3, sample=True, top_p=0.9)`."""
-        return search_options(self.recipe.search, beam=beam, best=best, **sampling)
+        """Search as the recipe says, with what is asked for here, say `options(best=3, sample=True, top_p=0.9)`.
+
+        Without a source text outputs have no length that theirs could be compared with.
+        """
+        options = search_options(self.recipe.search, beam=beam, best=best, **sampling)
+        return replace(options, max_ratio=None) if self.collation.source.text is None else options
 
     def predict(
         self,
@@ -147,9 +151,7 @@ class Model:
         predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
             if prefix or options.sample:
-                raise UsageError(
-                    f"a model of shape {self.recipe.model.shape} writes no text that could be drawn or begun"
-                )
+                raise UsageError(f"a model of shape {self.recipe.model.shape} writes no text to draw or to begin")
             predictor = Labeller(
                 self.system,
                 self.collation,

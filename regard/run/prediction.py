@@ -102,9 +102,7 @@ def read_beginning(target: Tokenizer, line: str, limit: int) -> SourceLine:
     except UsageError as error:
         return unreadable(str(error))
     if len(prefix) > limit:
-        return unreadable(
-            f"a beginning of {len(prefix)} tokens is longer than a text may be (data.max_length: {limit})"
-        )
+        return unreadable(f"a beginning of {len(prefix)} tokens is longer than data.max_length ({limit})")
     return SourceLine(rows={}, items=len(prefix), prefix=prefix)
 
 
