@@ -42,7 +42,7 @@ FIGURES = HERE / "complexity.json"
 DOCS = HERE.parent / "docs"
 ROWS, WIDTH, VOCABULARY = 2, 64, 16
 SHORTEST = 64
-ROUNDS, FEWEST, ENOUGH = 7, 3, 3.0
+ROUNDS, FEWEST, ENOUGH = 5, 3, 1.5
 """Each pass is timed ROUNDS times; from FEWEST on no longer once it has taken ENOUGH seconds."""
 
 Pass = Callable[[], None]
@@ -193,14 +193,14 @@ BAHDANAU = {"kind": "rnn", "wiring": "bahdanau"}
 LUONG = {"kind": "rnn", "wiring": "luong", "score": "dot", "input_feeding": False}
 
 CASES = [
-    Case(group="training", name="GRU, no attention", order="n + m", longest=4096, make=training(RNN, PLAIN)),
+    Case(group="training", name="GRU, no attention", order="n + m", longest=2048, make=training(RNN, PLAIN)),
     Case(group="training", name="GRU, Bahdanau", order="n · m", longest=2048, make=training(RNN, BAHDANAU)),
-    Case(group="training", name="GRU, Luong, fused", order="n · m", longest=4096, make=training(RNN, LUONG)),
+    Case(group="training", name="GRU, Luong, fused", order="n · m", longest=2048, make=training(RNN, LUONG)),
     Case(
         group="training",
         name="GRU, Luong, explicit",
         order="n · m",
-        longest=4096,
+        longest=2048,
         make=training(RNN, LUONG, explicit=True),
     ),
     Case(
