@@ -12,17 +12,11 @@ Shapes: V vocabulary, D width, E width of a head.
 
 from pathlib import Path
 
-import ctranslate2
 import numpy as np
 import torch
-from ctranslate2.specs import (
-    LayerNormSpec,
-    LinearSpec,
-    MultiHeadAttentionSpec,
-    TransformerDecoderSpec,
-    TransformerEncoderSpec,
-    TransformerSpec,
-)
+from ctranslate2.specs import Activation, TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
+from ctranslate2.specs.common_spec import LayerNormSpec, LinearSpec
 from ctranslate2.specs.transformer_spec import (
     FeedForwardSpec,
     TransformerDecoderLayerSpec,
@@ -57,11 +51,7 @@ QUANTISATIONS = (
     "bfloat16",
     "float32",
 )
-_ACTIVATIONS = {
-    "relu": ctranslate2.specs.Activation.RELU,
-    "gelu": ctranslate2.specs.Activation.GELU,
-    "swiglu": ctranslate2.specs.Activation.SWISH,
-}
+_ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
 
 
 def write(
@@ -91,9 +81,9 @@ def build(sides: Sides, recipe: Recipe) -> TransformerSpec:
         TransformerEncoderSpec(len(sides.encoder_layers), **_choices(encoder)),
         TransformerDecoderSpec(len(sides.decoder_layers), alibi=decoder.positions == "alibi", **_choices(decoder)),
     )
-    spec.encoder.embeddings[0].weight = sides.encoder.embedding.weight.detach().numpy()
-    spec.decoder.embeddings.weight = sides.decoder.embedding.weight.detach().numpy()
-    spec.decoder.projection.weight = sides.decoder.output.weight.detach().numpy()
+    spec.encoder.embeddings[0].weight = _array(sides.encoder.embedding.weight)
+    spec.decoder.embeddings.weight = _array(sides.decoder.embedding.weight)
+    spec.decoder.projection.weight = _array(sides.decoder.output.weight)
     _set_side(spec.encoder, sides.encoder, encoder, recipe)
     _set_side(spec.decoder, sides.decoder, decoder, recipe)
     for layer_spec, encoder_layer in zip(spec.encoder.layer, sides.encoder_layers, strict=True):
@@ -129,12 +119,10 @@ def _set_side(
         _set_norm(spec.layer_norm, side.norm)
     match section.positions:
         case "sinusoidal":
-            spec.position_encodings.encodings = (
-                sinusoids(torch.arange(longest(recipe)), recipe.model.width).float().numpy()
-            )
+            spec.position_encodings.encodings = _array(sinusoids(torch.arange(longest(recipe)), recipe.model.width))
         case "learned":
             assert isinstance(side.positions.added, LearnedPositions), "as the recipe says"
-            spec.position_encodings.encodings = side.positions.added.weight.detach().numpy()
+            spec.position_encodings.encodings = _array(side.positions.added.weight)
 
 
 def _set_layer(
@@ -164,7 +152,7 @@ def _set_relations(
     """What tells self-attention how two items stand to each other."""
     related = side.positions.related
     if isinstance(related, RelativeBias):
-        spec.relative_attention_bias = related.weight.detach().numpy()
+        spec.relative_attention_bias = _array(related.weight)
         spec.relative_attention_max_distance = np.dtype("int32").type(related.furthest)
     elif attention.relative is not None:
         spec.relative_position_keys = _distances(attention.relative, attention.relative.keys)
@@ -178,7 +166,7 @@ def _distances(terms: RelativeTerms, table: Tensor) -> np.ndarray:
     """Vectors of all distances (2 · furthest + 1, E); those that a causal side never sees are zero."""
     whole = torch.zeros(2 * terms.furthest + 1, table.size(1))
     whole[: table.size(0)] = table.detach()
-    return whole.numpy()
+    return _array(whole)
 
 
 def _set_feedforward(spec: FeedForwardSpec, part: FeedForward, norm: nn.LayerNorm) -> None:
@@ -194,12 +182,17 @@ def _set_feedforward(spec: FeedForwardSpec, part: FeedForward, norm: nn.LayerNor
 
 def _set_linear(spec: LinearSpec, parts: list[Projection]) -> None:
     """Projections below each other."""
-    spec.weight = torch.cat([part.weight for part in parts]).float().contiguous().numpy()
+    spec.weight = _array(torch.cat([part.weight for part in parts]))
     biases = [part.bias for part in parts if part.bias is not None]
     if biases:
-        spec.bias = torch.cat(biases).float().contiguous().numpy()
+        spec.bias = _array(torch.cat(biases))
 
 
 def _set_norm(spec: LayerNormSpec, norm: nn.LayerNorm) -> None:
-    spec.gamma = norm.weight.detach().numpy()
-    spec.beta = norm.bias.detach().numpy()
+    spec.gamma = _array(norm.weight)
+    spec.beta = _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """A copy: CTranslate2 scales and quantises in place."""
+    return tensor.detach().float().contiguous().numpy().copy()

@@ -174,13 +174,17 @@ def _reserved() -> dict[str, object]:
 
 
 def generation_config(recipe: Recipe) -> dict[str, object]:
-    """generation_config.json: what our search never writes is suppressed, and scores are divided by length as ours."""
+    """generation_config.json: what our search never writes is suppressed, and scores are divided by length as ours.
+
+    With `early_stopping: "never"` a beam would stop as late as ours may, but with no limit for each source as ours has,
+    that is always at the longest length.
+    """
     search = recipe.search
     return {
         **_reserved(),
         "num_beams": search.beam,
         "length_penalty": search.length_penalty,
-        "early_stopping": "never" if search.beam > 1 else False,
+        "early_stopping": False,
         "max_new_tokens": search.max_length,
         "suppress_tokens": [PAD, UNKNOWN, START],
     }

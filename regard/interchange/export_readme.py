@@ -41,8 +41,8 @@ def huggingface_readme(*, layout: str, own: bool, shared: bool, notes: Sequence[
         *_code(lines),
         "",
         "Sources end with `eos`; outputs start with `bos`. With `num_beams=1` outputs are those of regard. A beam here "
-        "keeps its width when a hypothesis ends; in regard only the others go on, so outputs of a beam can differ where "
-        "several are nearly as good.",
+        "keeps its width when a hypothesis ends; in regard only the others go on. So outputs of a beam can differ "
+        "where several are nearly as good.",
         *(f"\nNote: {note}." for note in notes),
     ]
     return _page(facts)
@@ -71,9 +71,10 @@ def ctranslate2_readme(recipe: Recipe, texts: Texts, names: Sequence[str]) -> st
         "",
         *_code(lines),
         "",
-        "These settings count lengths as regard does. With `beam_size=1` outputs are those of regard. A beam here keeps "
-        "its width when a hypothesis ends, and takes forbidden tokens out before the softmax; in regard only the others "
-        "go on, and probabilities stay as they are, so outputs of a beam can differ where several are nearly as good.",
+        "These settings count lengths as regard does. With `beam_size=1` outputs are those of regard. A beam here "
+        "keeps its width when a hypothesis ends, and takes forbidden tokens out before the softmax; in regard only the "
+        "others go on, and probabilities stay as they are. So outputs of a beam can differ where several are nearly as "
+        "good.",
     ]
     return _page(facts)
 

@@ -2,7 +2,8 @@
 
 Pieces are written with their spaces as spaces, not as `▁`: a typed `▁`, like every character that no piece holds,
 becomes its bytes there as it does here. Reserved ids are not looked for in text (`split_special_tokens`): a typed `<s>`
-is text. Scores of what must not be found in text, bytes and reserved names, lie far below all others.
+is text. What unigrams must not find in text, the names of bytes and reserved ids, has scores far below all others, and
+characters that no piece holds stand apart, so that no name with one of them is whole.
 
 BPE of sentencepiece merges by the score of what comes out, the leftmost first; `tokenizers` by a rank of each pair. The
 two could differ only where three neighbours can merge into the same piece on the left and on the right. For `ab·a·ba`
@@ -140,7 +141,9 @@ def _pieces(unit: str, content: bytes) -> _Parts | str:
     entries = (*NAMES, *_BYTES, *pieces)
     if len(set(entries)) < len(entries):
         return "a piece has the name of a reserved token or of a byte"
+    splitter: Part | None = None
     if unit == "unigram":
+        splitter = _apart("".join(pieces))
         low = [_NEVER] * first
         vocabulary = [[entry, score] for entry, score in zip(entries, (*low, *scores), strict=True)]
         model: Part = {"type": "Unigram", "unk_id": UNKNOWN, "vocab": vocabulary, "byte_fallback": True}
@@ -152,9 +155,16 @@ def _pieces(unit: str, content: bytes) -> _Parts | str:
     strip: Part = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
     return _Parts(
         model=model,
+        splitter=splitter,
         normaliser={"type": "Prepend", "prepend": " "},
         decoder=_sequence("decoders", {"type": "ByteFallback"}, {"type": "Fuse"}, strip),
     )
+
+
+def _apart(known: str) -> Part:
+    """Every character but the known ones stands alone."""
+    characters = "".join(f"\\x{{{ord(character):X}}}" for character in sorted(set(known)))
+    return {"type": "Split", "pattern": {"Regex": f"[^{characters}]"}, "behavior": "Isolated", "invert": False}
 
 
 def _merges(pieces: Sequence[str], scores: Sequence[float]) -> list[tuple[str, str]]:
