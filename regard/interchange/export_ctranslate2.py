@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import UsageError
 from regard.interchange.export_huggingface import longest
-from regard.interchange.export_weights import Projection, Sides, plain_attention
+from regard.interchange.export_weights import Projection, Sides, plain_attention, position_table, scaled
 from regard.models import TransformerDecoder, TransformerEncoder
 from regard.nn import (
     Attention,
@@ -34,7 +34,6 @@ from regard.nn import (
     LearnedPositions,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
-    sinusoids,
 )
 from regard.nn.positions import RelativeBias
 from regard.nn.relations import RelativeTerms
@@ -66,7 +65,7 @@ def write(
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNKNOWN], target[START], target[END]
     spec.config.decoder_start_token = target[START]
     spec.config.add_source_bos, spec.config.add_source_eos = False, True
-    spec.config.layer_norm_epsilon = sides.encoder_layers[0].around_attention.norm.eps
+    spec.config.layer_norm_epsilon = sides.epsilon
     spec.validate()
     spec.optimize(quantization=quantisation)
     spec.save(str(folder))
@@ -83,7 +82,7 @@ def build(sides: Sides, recipe: Recipe) -> TransformerSpec:
     )
     spec.encoder.embeddings[0].weight = _array(sides.encoder.embedding.weight)
     spec.decoder.embeddings.weight = _array(sides.decoder.embedding.weight)
-    spec.decoder.projection.weight = _array(sides.decoder.output.weight)
+    _set_linear(spec.decoder.projection, [Projection.of(sides.decoder.output)])
     _set_side(spec.encoder, sides.encoder, encoder, recipe)
     _set_side(spec.decoder, sides.decoder, decoder, recipe)
     for layer_spec, encoder_layer in zip(spec.encoder.layer, sides.encoder_layers, strict=True):
@@ -115,11 +114,12 @@ def _set_side(
     section: TransformerEncoderSection,
     recipe: Recipe,
 ) -> None:
+    spec.scale_embeddings = scaled(side)
     if isinstance(side.norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, side.norm)
     match section.positions:
         case "sinusoidal":
-            spec.position_encodings.encodings = _array(sinusoids(torch.arange(longest(recipe)), recipe.model.width))
+            spec.position_encodings.encodings = _array(position_table(side, longest(recipe)))
         case "learned":
             assert isinstance(side.positions.added, LearnedPositions), "as the recipe says"
             spec.position_encodings.encodings = _array(side.positions.added.weight)

@@ -18,7 +18,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.interchange.export_weights import PlainAttention, Projection, Sides, named, plain_attention
+from regard.errors import ModelError
+from regard.interchange.export_weights import (
+    PlainAttention,
+    Projection,
+    Sides,
+    named,
+    plain_attention,
+    position_table,
+    scaled,
+)
 from regard.nn import FeedForward, TransformerDecoderLayer, TransformerEncoderLayer, sinusoids
 from regard.recipe.schema import Recipe, TransformerDecoderSection, TransformerEncoderSection
 from regard.special import END, PAD, START, UNKNOWN
@@ -29,6 +38,7 @@ LONGEST = 1024
 """Positions that are written at least; theirs have a longest length, ours have none."""
 
 ABSENT = -1e9
+EPSILON = 1e-5
 
 
 def choose_layout(recipe: Recipe) -> Layout:
@@ -46,17 +56,19 @@ def half_and_half(width: int) -> Tensor:
 class _Writer:
     """Names tensors as the layouts do, with the width axis in their order."""
 
-    def __init__(self, width: int) -> None:
-        self.order = half_and_half(width)
+    def __init__(self, order: Tensor) -> None:
+        self.order = order
 
     def reads(self, projection: Projection) -> Projection:
-        """What reads a state (·, D)."""
-        return Projection(weight=projection.weight[:, self.order], bias=projection.bias)
+        """What reads a state (·, D); theirs has a bias always."""
+        weight, bias = projection.weight, projection.bias
+        return Projection(weight=weight[:, self.order], bias=weight.new_zeros(len(weight)) if bias is None else bias)
 
     def writes(self, projection: Projection) -> Projection:
-        """What writes a state (D, ·), or a norm (D,)."""
-        bias = projection.bias
-        return Projection(weight=projection.weight[self.order], bias=None if bias is None else bias[self.order])
+        """What writes a state (D, ·), or a norm (D,); theirs has a bias always."""
+        weight, bias = projection.weight, projection.bias
+        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        return Projection(weight=weight[self.order], bias=bias[self.order])
 
     def attention(self, name: str, plain: PlainAttention) -> Iterator[tuple[str, Tensor]]:
         yield from named(f"{name}.q_proj", self.reads(plain.query))
@@ -82,8 +94,8 @@ class _Writer:
 
 def weights(sides: Sides, recipe: Recipe) -> dict[str, Tensor]:
     """All tensors of model.safetensors."""
-    layout, width = choose_layout(recipe), recipe.model.width
-    writer = _Writer(width)
+    layout = choose_layout(recipe)
+    writer = _Writer(_order(sides))
     tensors = dict(_embeddings(sides, recipe.model.tie, layout, writer.order))
     for index, encoder_layer in enumerate(sides.encoder_layers):
         tensors.update(writer.layer(f"model.encoder.layers.{index}", encoder_layer))
@@ -93,9 +105,33 @@ def weights(sides: Sides, recipe: Recipe) -> dict[str, Tensor]:
         if layout == "pegasus":
             assert isinstance(norm, torch.nn.LayerNorm), "pre-norm sides end with a norm"
             tensors.update(named(f"model.{side}.layer_norm", writer.writes(Projection.of(norm))))
-            waves = sinusoids(torch.arange(longest(recipe)), width).float()
+            waves = position_table(sides.encoder, longest(recipe))
             tensors[f"model.{side}.embed_positions.weight"] = waves[:, writer.order]
     return {name: tensor.float().contiguous() for name, tensor in tensors.items()}
+
+
+def _order(sides: Sides) -> Tensor:
+    """Where their states have what ours have; nothing moves where ours have halves already."""
+    width = sides.encoder.embedding.width
+    waves = sinusoids(torch.arange(64), width).float()
+    for order in (half_and_half(width), torch.arange(width)):
+        if all(
+            torch.allclose(position_table(side, 64)[:, order], waves[:, half_and_half(width)], atol=1e-6)
+            for side in (sides.encoder, sides.decoder)
+        ):
+            return order
+    raise ModelError("this model cannot be exported to huggingface: its sinusoids are not those of Marian and Pegasus")
+
+
+def check(sides: Sides) -> None:
+    """ModelError where sizes or scales are none of these layouts."""
+    if scaled(sides.encoder) != scaled(sides.decoder):
+        raise ModelError("this model cannot be exported to huggingface: only one side multiplies embeddings by √width")
+    if sides.epsilon != EPSILON:
+        raise ModelError(
+            f"this model cannot be exported to huggingface: its norms add {sides.epsilon}, and those of Marian and "
+            f"Pegasus add {EPSILON}"
+        )
 
 
 def _embeddings(sides: Sides, tie: str, layout: Layout, order: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -108,8 +144,8 @@ def _embeddings(sides: Sides, tie: str, layout: Layout, order: Tensor) -> Iterat
         size = max(source.size(0), target.size(0))
         source, target, output = (_filled(table, size) for table in (source, target, output))
         yield "model.shared.weight", source.clone()
-    bias = torch.zeros(1, size)
-    bias[:, outputs:] = ABSENT
+    bias = torch.full((1, size), ABSENT)
+    bias[:, :outputs] = 0.0 if sides.decoder.output.bias is None else sides.decoder.output.bias.detach()
     yield "final_logits_bias", bias
     if tie == "all":
         yield "model.shared.weight", source
@@ -159,7 +195,7 @@ def config(sides: Sides, recipe: Recipe) -> dict[str, object]:
         "dropout": model.dropout,
         "activation_dropout": model.dropout,
         "attention_dropout": 0.0,
-        "scale_embedding": True,
+        "scale_embedding": scaled(sides.encoder),
         "max_position_embeddings": longest(recipe),
         **vocabularies,
         **_reserved(),
@@ -192,6 +228,7 @@ def generation_config(recipe: Recipe) -> dict[str, object]:
 
 def files(sides: Sides, recipe: Recipe) -> Iterator[tuple[str, bytes]]:
     """Names and contents, the tokenizer apart."""
+    check(sides)
     yield "model.safetensors", save(weights(sides, recipe), metadata={"format": "pt"})
     for name, record in (("config.json", config(sides, recipe)), ("generation_config.json", generation_config(recipe))):
         yield name, (json.dumps(record, indent=2) + "\n").encode()

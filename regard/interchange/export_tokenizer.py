@@ -68,9 +68,8 @@ class _Parts:
 
 
 def stored_tokenizer(tokenizer: Tokenizer) -> Stored:
-    """What a tokenizer leaves in its files: a plain view of all that it knows."""
-    assert isinstance(tokenizer, _KNOWN), f"unit {tokenizer.unit} cannot say what it stores"
-    return tokenizer.stored()
+    """What a tokenizer leaves in its files: a plain view of all that it knows; of others only the unit."""
+    return tokenizer.stored() if isinstance(tokenizer, _KNOWN) else Stored({"unit": tokenizer.unit})
 
 
 def write_tokenizer(tokenizer: Tokenizer, *, longest: int) -> WrittenTokenizer:

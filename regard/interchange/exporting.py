@@ -21,6 +21,7 @@ from regard.run.model import Model
 
 Program = Literal["huggingface", "ctranslate2"]
 PROGRAMS: tuple[Program, ...] = ("huggingface", "ctranslate2")
+ACTIVATIONS: dict[str, tuple[str, ...]] = {"huggingface": ("relu", "gelu"), "ctranslate2": ("relu", "gelu", "swiglu")}
 WRITTEN = {
     "README.md", "config.json", "generation_config.json", "model.safetensors", "model.bin", "tokenizer.json",
     "tokenizer_config.json", "target", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json",
@@ -74,19 +75,22 @@ def refuse(section: ModelSection, to: str) -> None:
 
 
 def _problems(section: ModelSection, to: str) -> Iterator[str]:
+    if str(section.shape) != "encoder-decoder":
+        yield f"`model.shape` is {section.shape}, and there are only encoder-decoders there"
+        return
     sides: list[TransformerEncoderSection] = []
     for name, side in (("encoder", section.encoder), ("decoder", section.decoder)):
         if not isinstance(side, TransformerEncoderSection | TransformerDecoderSection):
             yield f"`model.{name}.kind` is {side.kind}, and there are only Transformers there"
             continue
         sides.append(side)
+        if side.activation not in ACTIVATIONS[to]:
+            yield f"`model.{name}.activation` is {side.activation}, and there are only {' and '.join(ACTIVATIONS[to])}"
         if side.score == "additive":
             yield f"`model.{name}.score` is additive, and scores there are products (scaled_dot, dot, bilinear)"
         if to == "huggingface":
             if side.positions != "sinusoidal":
                 yield f"`model.{name}.positions` is {side.positions}, and its Marian and Pegasus have only sinusoidal"
-            if side.activation == "swiglu":
-                yield f"`model.{name}.activation` is swiglu, and its Marian and Pegasus have relu and gelu"
         elif name == "encoder" and side.positions == "alibi":
             yield (
                 "`model.encoder.positions` is alibi, which only decoders have there (encoders have none, sinusoidal, "

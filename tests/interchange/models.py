@@ -11,10 +11,11 @@ import torch
 from regard.data.batch import make_batch, source_ids
 from regard.data.pocket import examples
 from regard.recipe import recipe_from
-from regard.recipe.build import Texts, build_system, train_texts
+from regard.recipe.build import Texts, build_system
 from regard.run.model import Model
 from regard.search import Hypothesis, Request, Search, SearchOptions
 from regard.special import END, FIRST_FREE, PAD, START, UNKNOWN
+from regard.text import train_tokenizer
 
 LIMIT = 12
 """Tokens of an output, END included."""
@@ -30,8 +31,11 @@ def pocket_pairs() -> list[tuple[str, str]]:
 @cache
 def pocket_texts(unit: str, *, shared: bool = True, size: int = 400) -> Texts:
     sources, targets = zip(*pocket_pairs(), strict=True)
-    section = recipe_from({"data": {"train": "x"}, "text": {"unit": unit, "shared": shared, "size": size}}).text
-    return train_texts(section, sources, targets)
+    if shared:
+        both = train_tokenizer([*sources, *targets], unit=unit, size=size)
+        return Texts(source=both, target=both)
+    source, target = (train_tokenizer(side, unit=unit, size=size) for side in (sources, targets))
+    return Texts(source=source, target=target)
 
 
 def random_model(

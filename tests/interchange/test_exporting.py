@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from regard.errors import ModelError, RegardError, UsageError
 from regard.interchange import exporting
@@ -27,7 +29,7 @@ REFUSED = {
             for side in ("encoder", "decoder")
             for name in ("none", "learned", "relative", "relative_bias", "rotary", "alibi")
         ),
-        ({"encoder": {"activation": "swiglu"}}, r"`model\.encoder\.activation` is swiglu, .* relu and gelu"),
+        ({"encoder": {"activation": "swiglu"}}, r"`model\.encoder\.activation` is swiglu, .* only relu and gelu"),
         ({"decoder": {"activation": "gelu"}}, r"`activation` is relu in the encoder and gelu in the decoder, .* one"),
         ({"decoder": {"norm": "post"}}, r"`norm` is pre in the encoder and post in the decoder, .* post on both sides"),
         ({"decoder": {"score": "additive"}}, r"`model\.decoder\.score` is additive, .* \(scaled_dot, dot, bilinear\)"),
@@ -51,6 +53,46 @@ def section(settings: dict[str, dict[str, object]]) -> ModelSection:
 def test_what_cannot_go_there_is_refused_with_the_setting(to, settings, text):
     with pytest.raises(ModelError, match=f"this model cannot be exported to {to}: .*{text}"):
         refuse(section(settings), to)
+
+
+def test_other_shapes_and_activations_are_refused():
+    other = section({}).model_copy(update={"shape": "acceptor"})
+    with pytest.raises(ModelError, match=r"`model\.shape` is acceptor, and there are only encoder-decoders there"):
+        refuse(other, "ctranslate2")
+    encoder = section({}).encoder.model_copy(update={"activation": "tanh"})
+    with pytest.raises(ModelError, match=r"activation` is tanh, and there are only relu and gelu and swiglu"):
+        refuse(section({}).model_copy(update={"encoder": encoder}), "ctranslate2")
+
+
+def another_width(model: Model) -> None:
+    attention = model.system.encoder.layers[0].attention
+    attention.query = nn.Linear(12, 24)
+
+
+CHANGES = {
+    r"other programs have no place for further": lambda model: model.system.register_parameter(
+        "further", nn.Parameter(torch.zeros(1))
+    ),
+    r"its norms are not layer norms": lambda model: setattr(model.system.encoder, "norm", nn.RMSNorm(12)),
+    r"its norms have not all the same epsilon": lambda model: setattr(model.system.encoder.norm, "eps", 0.5),
+    r"the heads of encoder\.layers\.0\.attention have 24 numbers together, and states have 12": another_width,
+    r"only one side multiplies embeddings": lambda model: setattr(model.system.encoder.embedding, "scale", 1.0),
+    r"its sinusoids are not those of Marian and Pegasus": lambda model: setattr(
+        model.system.encoder.positions, "added", None
+    ),
+    r"its norms add 0\.001, and those of Marian and Pegasus add 1e-05": lambda model: [
+        setattr(part, "eps", 0.001) for part in model.system.modules() if isinstance(part, nn.LayerNorm)
+    ],
+}
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_parts_without_a_place_are_refused(text, tmp_path):
+    model = random_model()
+    CHANGES[text](model)
+    with pytest.raises(ModelError, match=text):
+        export(model, tmp_path / "out", to="huggingface")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("to", ["huggingface", "ctranslate2"])
