@@ -10,6 +10,7 @@ import torch
 
 from regard.data.batch import make_batch, source_ids
 from regard.data.pocket import examples
+from regard.nn import sinusoids
 from regard.recipe import recipe_from
 from regard.recipe.build import Texts, build_system
 from regard.run.model import Model
@@ -130,3 +131,17 @@ def wide_beam(model: Model, row: Ids, *, beam: int, forbidden_first: bool) -> tu
         live = [(score, tokens) for score, tokens in best if tokens[-1] != END][:beam]
     score, tokens = max(done)
     return score, tokens
+
+
+def with_other_parts(model: Model) -> Model:
+    """The same model with parts that no recipe of ours asks for: a bias of the output, and elsewhere none; embeddings
+    as they are; all sines before all cosines."""
+    system = model.system
+    system.decoder.output.bias = torch.nn.Parameter(torch.randn(model.texts.target.size))
+    for layer in (*system.encoder.layers, *system.decoder.layers):
+        layer.attention.query.bias = layer.attention.key_value.bias = layer.feedforward.inner.bias = None
+    for side in (system.encoder, system.decoder):
+        side.embedding.scale = 1.0
+        table = sinusoids(torch.arange(1100), side.embedding.width).float()
+        side.positions.added.table = torch.cat((table[:, 0::2], table[:, 1::2]), dim=1)
+    return model

@@ -21,6 +21,7 @@ from tests.interchange.models import (
     random_rows,
     searched,
     wide_beam,
+    with_other_parts,
 )
 from tests.toys import toy_sources
 
@@ -39,6 +40,7 @@ CASES = {
     "relative_bias": {"both": {"positions": "relative_bias", "furthest": 8, "buckets": 8, "norm": "post"}},
     "rotary": {"tie": "none", "both": {"positions": "rotary", "activation": "swiglu", "key_heads": 1}},
     "alibi in the decoder": {"decoder": {"positions": "alibi", "heads": 3}},
+    "other parts": {"tie": "none"},
     "other sides": {
         "encoder": {"positions": "rotary", "norm": "post", "heads": 3, "layers": 1, "activation": "gelu"},
         "decoder": {"positions": "relative", "norm": "pre", "activation": "swiglu", "feedforward": 7},
@@ -87,6 +89,7 @@ def without_end(tokens: Ids) -> Ids:
 def test_log_probabilities_and_greedy_outputs_are_ours(case, tmp_path):
     texts = ONE if case == "sinusoidal" else TWO
     model = random_model(texts=texts, **CASES[case])
+    model = with_other_parts(model) if case == "other parts" else model
     theirs = Exported(model, tmp_path / "out")
     rows = random_rows(texts.source.size, 100)
     targets = random_rows(texts.target.size, 100, seed=2)

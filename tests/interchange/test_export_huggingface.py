@@ -22,6 +22,7 @@ from tests.interchange.models import (
     random_rows,
     searched,
     wide_beam,
+    with_other_parts,
 )
 from tests.toys import toy_sources
 
@@ -38,6 +39,8 @@ CASES = {
     "marian, target tied": (TWO, {"tie": "target", "both": {"norm": "post", "activation": "gelu"}}),
     "marian, none tied": (MORE, {"tie": "none", "both": {"norm": "post", "score": "bilinear", "key_heads": 1}}),
     "marian, of an odd width": (ONE, {"width": 9, "both": {"norm": "post", "heads": 3}}),
+    "marian, other parts": (TWO, {"both": {"norm": "post"}}),
+    "pegasus, other parts": (TWO, {"both": {"norm": "pre"}}),
     "pegasus, all tied": (ONE, {"tie": "all", "both": {"norm": "pre"}}),
     "pegasus, more sources": (TWO, {"tie": "target", "both": {"norm": "pre", "score": "dot"}}),
     "pegasus, more targets": (MORE, {"tie": "none", "both": {"norm": "pre", "activation": "gelu"}}),
@@ -68,7 +71,7 @@ def tokens_of(output: list[int]) -> Ids:
 def test_logits_are_ours(case, tmp_path):
     texts, settings = CASES[case]
     model = random_model(texts=texts, **settings)
-    theirs = loaded(model, tmp_path / "out")
+    theirs = loaded(with_other_parts(model) if "other parts" in case else model, tmp_path / "out")
     assert theirs.config.model_type == case.split(",")[0]
     rows = random_rows(texts.source.size, 20)
     targets = random_rows(texts.target.size, 20, seed=2)
