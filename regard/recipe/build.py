@@ -106,7 +106,9 @@ def build_system(section: ModelSection, *, source_vocabulary: int, target_vocabu
     source = embedding_table(source_vocabulary, section.width)
     target = source if section.tie == "all" else embedding_table(target_vocabulary, section.width)
     encoder = build_encoder(section, source)
-    output = nn.Linear(output_width(section, encoder), target_vocabulary, bias=False)
+    output = nn.Linear(output_width(section, encoder), target_vocabulary, bias=section.output_bias)
+    if section.output_bias:
+        nn.init.zeros_(output.bias)
     if section.tie == "none":
         nn.init.normal_(output.weight, std=output.in_features**-0.5)
     else:
@@ -129,7 +131,7 @@ def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
     match section.encoder:
         case TransformerEncoderSection() as side:
             return TransformerEncoder(
-                embedding=Embedding(weight=table, scaled=True),
+                embedding=Embedding(weight=table, scaled=side.embedding_scale),
                 layers=side.layers or section.layers,
                 heads=side.heads,
                 inner=side.feedforward or 2 * section.width,
@@ -183,7 +185,7 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
     match section.decoder:
         case TransformerDecoderSection() as side:
             return TransformerDecoder(
-                embedding=Embedding(weight=table, scaled=True),
+                embedding=Embedding(weight=table, scaled=side.embedding_scale),
                 output=output,
                 memory_width=encoder.memory_width,
                 layers=side.layers or section.layers,
@@ -286,6 +288,13 @@ def transformer_variant(side: TransformerEncoderSection) -> Variant:
         activation=side.activation,
         score=side.score,
         key_heads=side.key_heads,
+        head_width=side.head_width,
+        attention_bias=side.attention_bias,
+        feedforward_bias=side.feedforward_bias,
+        norm_kind=side.norm_kind,
+        norm_epsilon=side.norm_epsilon,
+        embedding_norm=side.embedding_norm,
+        waves=side.waves or "interleaved",
     )
 
 
