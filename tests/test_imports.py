@@ -25,6 +25,7 @@ ORDER = (
     "recipe",
     "report",
     "run",
+    "interchange",
     "studio",
     "cli",
 )

@@ -15,7 +15,7 @@ FURTHEST_BIAS = 128
 BUCKETS = 32
 """Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
 
-Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
 Cell = Literal["elman", "lstm", "gru", "gru_cho"]
 MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance"]
 
@@ -67,7 +67,7 @@ class SideText(Section):
 class TextSection(Section):
     """How characters become ids."""
 
-    unit: Unit = Field("bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection.")
+    unit: Unit = Field("bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection, imported.")
     size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size (bpe, unigram); an upper limit for words.")
     shared: bool = Field(True, description="One vocabulary for both sides.")
     minimum_count: int = Field(1, ge=1, description="Rarer words (or characters) become unknown.")
@@ -449,7 +449,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "Recipe":
-        if self.model.tie == "all" and not self.text.shared:
+        if self.model.tie == "all" and not self.text.shared and self.text.unit != "imported":
             raise ValueError("`model.tie: all` needs one vocabulary: set `text.shared: true`, or `model.tie: target`")
         outputs = max(self.data.max_length, self.search.max_length)
         for name, side, items in (

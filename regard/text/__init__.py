@@ -5,6 +5,7 @@ from regard.text.byte import ByteTokenizer
 from regard.text.character import CharacterTokenizer
 from regard.text.codes import Codes, CodesTokenizer
 from regard.text.encoding import Encoding
+from regard.text.imported import ImportedTokenizer
 from regard.text.inflection import InflectionTokenizer
 from regard.text.normal import Normalised, NormalisedTokenizer, Normaliser
 from regard.text.piece import PieceTokenizer
@@ -19,6 +20,7 @@ __all__ = [
     "CodesTokenizer",
     "Draw",
     "Encoding",
+    "ImportedTokenizer",
     "InflectionTokenizer",
     "Normalised",
     "NormalisedTokenizer",
