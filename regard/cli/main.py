@@ -11,7 +11,7 @@ import traceback
 import typer
 
 from regard import __version__
-from regard.cli import data, demo, evaluate, inspect, new, predict, score, train
+from regard.cli import data, demo, evaluate, import_, inspect, new, predict, score, train
 from regard.errors import RegardError, ResourceError
 from regard.process import spin_shortly
 
@@ -45,6 +45,7 @@ app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
+app.command("import")(import_.import_)
 app.add_typer(data.app, name="data")
 
 

@@ -97,8 +97,8 @@ def _read_tables(checkpoint: Checkpoint, width: int, *, marian: bool) -> Tables:
         source = checkpoint.take(of_encoder, source_size, width)
         target = checkpoint.first((of_decoder, output), target_size, width)
     else:
-        source = checkpoint.first((shared, of_encoder, of_decoder, output), source_size, width)
-        target = checkpoint.first((shared, of_decoder, of_encoder, output), target_size, width)
+        source = checkpoint.first((of_encoder, shared, of_decoder, output), source_size, width)
+        target = checkpoint.first((of_decoder, shared, of_encoder, output), target_size, width)
     tied = config.flag("tie_word_embeddings", True) or not checkpoint.has(output)
     bias = torch.zeros(target_size)
     if checkpoint.has("final_logits_bias"):

@@ -17,7 +17,13 @@ from torch import Tensor
 from regard.errors import ModelError
 
 LARGEST_JSON: Final = 1 << 28
-PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.ckpt", "tf_model.h5", "flax_model.msgpack")
+PICKLED: Final = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "model.ckpt",
+    "tf_model.h5",
+    "flax_model.msgpack",
+)
 
 
 def read_json(path: Path) -> object:

@@ -32,7 +32,7 @@ class Parts:
             self.tensors[f"{ours}.bias"] = self.checkpoint.take(f"{theirs}.bias", width)
 
     def attention(self, ours: str, theirs: Sequence[str], width: int, inner: int, *, bias: bool) -> None:
-        """`theirs` are the names of the maps of queries, keys, values and heads; keys and values are one map of ours."""
+        """`theirs` are the maps of queries, keys, values and heads; keys and values are one map of ours."""
         query, key, value, output = theirs
         self.linear(f"{ours}.query", [query], width, inner, bias=bias)
         self.linear(f"{ours}.key_value", [key, value], width, inner, bias=bias)
@@ -54,6 +54,11 @@ class Tables:
         if not _same(self.target, self.output):
             return "none"
         return "all" if _same(self.source, self.target) else "target"
+
+    @property
+    def shared(self) -> bool:
+        """Whether both sides read the same table."""
+        return _same(self.source, self.target)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

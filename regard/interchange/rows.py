@@ -41,7 +41,7 @@ class Rows:
     def order(cls, specials: Specials, size: int) -> "Rows":
         """The reserved first, then all others as they were."""
         first = [specials.pad, specials.unknown, specials.start, specials.end]
-        assert (PAD, UNKNOWN, START, END) == tuple(range(FIRST_FREE)), "the order of the reserved ids is as above"
+        assert tuple(range(FIRST_FREE)) == (PAD, UNKNOWN, START, END), "the order of the reserved ids is as above"
         return cls((*first, *(id_ for id_ in range(size) if id_ not in first)))
 
     @property

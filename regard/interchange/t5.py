@@ -23,7 +23,7 @@ def read_t5(checkpoint: Checkpoint) -> Layout:
     width, size = config.whole("d_model", low=1), config.whole("vocab_size", low=1)
     layers = {"encoder": config.whole("num_layers", 6, low=1)}
     layers["decoder"] = config.whole("num_decoder_layers", layers["encoder"], low=1)
-    side = {
+    settings = {
         "heads": config.whole("num_heads", 8, low=1),
         "head_width": config.whole("d_kv", 64, low=1),
         "feedforward": config.whole("d_ff", 2048, low=1),
@@ -45,10 +45,10 @@ def read_t5(checkpoint: Checkpoint) -> Layout:
     tied = config.flag("tie_word_embeddings", True)
     if config.flag("scale_decoder_outputs", tied):
         parts.tensors["decoder.norm.weight"] *= width**-0.5
-    names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-    table = checkpoint.first(names, size, width)
-    output = checkpoint.take("lm_head.weight", size, width) if checkpoint.has("lm_head.weight") else table
-    tables = Tables(source=table, target=table, output=output, bias=torch.zeros(size))
+    names = [f"{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
+    source, target = (checkpoint.first((name, "shared.weight"), size, width) for name in names)
+    output = checkpoint.first(("lm_head.weight", names[1], "shared.weight"), size, width)
+    tables = Tables(source=source, target=target, output=output, bias=torch.zeros(size))
     checkpoint.finish(UNNEEDED)
     model = ModelSection(
         width=width,
@@ -56,8 +56,8 @@ def read_t5(checkpoint: Checkpoint) -> Layout:
         dropout=config.number("dropout_rate", 0.1),
         tie=tables.tie,
         output_bias=True,
-        encoder=TransformerEncoderSection.model_validate(side | {"layers": layers["encoder"]}),
-        decoder=TransformerDecoderSection.model_validate(side | {"layers": layers["decoder"]}),
+        encoder=TransformerEncoderSection.model_validate(settings | {"layers": layers["encoder"]}),
+        decoder=TransformerDecoderSection.model_validate(settings | {"layers": layers["decoder"]}),
     )
     return Layout("T5", model, parts.tensors, tables)
 

@@ -91,8 +91,8 @@ def sinusoids(positions: Tensor, width: int, waves: Waves = "interleaved") -> Te
     angles = _angles(positions, width)
     if waves == "halves":
         return torch.cat((angles.sin(), angles.cos()), dim=-1)[..., :width]
-    waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., D) or D + 1 for an odd width
-    return waves[..., :width]
+    both = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., D) or D + 1 for an odd width
+    return both[..., :width]
 
 
 def _angles(positions: Tensor, width: int) -> Tensor:

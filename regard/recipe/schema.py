@@ -67,7 +67,9 @@ class SideText(Section):
 class TextSection(Section):
     """How characters become ids."""
 
-    unit: Unit = Field("bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection, imported.")
+    unit: Unit = Field(
+        "bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection, imported."
+    )
     size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size (bpe, unigram); an upper limit for words.")
     shared: bool = Field(True, description="One vocabulary for both sides.")
     minimum_count: int = Field(1, ge=1, description="Rarer words (or characters) become unknown.")
