@@ -57,7 +57,10 @@ def read_bert(checkpoint: Checkpoint) -> Bert:
         config.refuse("`is_decoder` is true; only encoders of BERT layout are read")
     width, size = config.whole("hidden_size", low=1), config.whole("vocab_size", low=1)
     longest = config.whole("max_position_embeddings", 512, low=1)
-    section = _section(checkpoint, longest)
+    with config.possible():
+        section = _section(checkpoint, longest)
+    if width % section.heads:
+        config.refuse(f"`hidden_size` {width} cannot be split into {section.heads} heads")
     text = read_bert_text(checkpoint.folder)
     rows = Rows.order(_specials(checkpoint, text, size), size)
     parts = Parts(checkpoint)

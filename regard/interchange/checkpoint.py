@@ -6,11 +6,13 @@ tensor must be taken, or be named as one that is not needed: what is left over m
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
 import torch
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -89,6 +91,16 @@ class Settings:
         if not isinstance(value, str) or value not in allowed:
             self.refuse(f"`{name}` is {value!r}; regard has {', '.join(allowed)}")
         return allowed[value]
+
+    @contextmanager
+    def possible(self) -> Iterator[None]:
+        """Refuse settings of which no model can be built: what the schema of recipes says becomes our word."""
+        try:
+            yield
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            self.refuse(f"no model can be built of these settings: {place}: {first['msg']}")
 
 
 class Checkpoint:

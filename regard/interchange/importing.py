@@ -40,13 +40,13 @@ class Imported:
 def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
     """Make a run folder of a checkpoint of Marian, BART or T5 layout; nothing in it is run as code."""
     target = RunFolder(Path(run))
-    target.create()
     if target.begun:
         raise UsageError(f"{target.path}: there is a run in this folder already; choose another, or delete it first")
     checkpoint = Checkpoint(Path(folder))
-    layout = _reader(checkpoint.config)(checkpoint)
-    texts, source, to = _texts(checkpoint, layout)
-    recipe = _recipe(checkpoint, layout, texts, target.path)
+    with checkpoint.config.possible():
+        layout = _reader(checkpoint.config)(checkpoint)
+        texts, source, to = _texts(checkpoint, layout)
+        recipe = _recipe(checkpoint, layout, texts, target.path)
     system = build_system(layout.model, source_vocabulary=len(source.foreign), target_vocabulary=len(to.foreign))
     tables = layout.tables
     named = {
@@ -56,6 +56,7 @@ def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
         "decoder.output.bias": to.bias(tables.bias),
     }
     fill(system, layout.tensors | named)
+    target.create()
     texts.save(target.path)
     target.write_weights(weights(system))
     notes = _notes(layout)

@@ -8,7 +8,6 @@ PAD and START are never predicted: their output bias is `NEVER`. The log-probabi
 output for padding are therefore ours over all tokens but that one: log p(y) - log(1 - p(padding)).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,7 +59,3 @@ class Rows:
         taken = self.take(bias)
         taken[[PAD, START, *(id_ for id_, foreign in enumerate(self.foreign) if foreign is None)]] = NEVER
         return taken
-
-    def ours(self, foreign: Sequence[int]) -> list[int]:
-        """Foreign ids as ours; the first where one stands twice."""
-        return [self.foreign.index(id_) for id_ in foreign]

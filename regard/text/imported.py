@@ -129,8 +129,9 @@ class ImportedTokenizer:
     def __init__(self, *, pieces: Pieces, splitter: Splitter) -> None:
         self.pieces = pieces
         self._splitter = splitter
-        self._ids = {piece: id_ for id_, piece in enumerate(pieces.pieces, start=FIRST_FREE)}
-        self._prefix = tuple(self._ids[piece] for piece in pieces.prefix)
+        every = {piece: id_ for id_, piece in enumerate(pieces.pieces, start=FIRST_FREE)}
+        self._prefix = tuple(every[piece] for piece in pieces.prefix)
+        self._ids = {piece: id_ for piece, id_ in every.items() if piece not in pieces.controls}
         spell = _speller(pieces.style)
         self._surfaces = (
             *reserved_surfaces(UNKNOWN_SIGN),

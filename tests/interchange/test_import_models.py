@@ -111,6 +111,8 @@ def test_the_run_folder_is_one_like_any_other(pair: tuple[Made, Model]) -> None:
     first, blank, last = again.predict_many(lines, beam=2)
     assert (first.source, blank.text) == (lines[0], "")
     assert last.outputs
+    picture = again.align([(lines[0], "a dog sings")])[0]
+    assert (list(picture.source), list(picture.target)) == (lines[0].split(), ["a", "dog", "sings"])
     scored = again.score(lines[0], "a dog sings")
     assert scored.log_probability < 0
     assert len(scored.pieces) == len(again.texts.target.encode("a dog sings")) + 1

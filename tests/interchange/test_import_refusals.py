@@ -95,6 +95,8 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("marian", config(dropout="much"), "`dropout` must be a number, not 'much'"),
     ("marian", config(scale_embedding=1), "`scale_embedding` must be true or false, not 1"),
     ("marian", config(d_model=8), r"should be \(8, 8\) by config.json and is \(16, 16\)"),
+    ("marian", config(dropout=2), "no model can be built of these settings: dropout: Input should be less than"),
+    ("marian", config(encoder_attention_heads=5), "of these settings: .*width 16 cannot be split into 5 heads of the"),
     ("marian", config(pad_token_id=10**6), "the vocabulary has the id 1000000, but the embeddings have"),
     ("marian", without("model.safetensors"), "there are no weights; `model.safetensors` or its index is needed"),
     ("marian", renamed("model.safetensors", "pytorch_model.bin"), "can run code when they are opened; convert the"),
@@ -124,12 +126,14 @@ def test_what_cannot_become_a_run_is_refused(
     change(folder)
     with pytest.raises(RegardError, match=message):
         import_checkpoint(folder, tmp_path / "run")
-    assert not (tmp_path / "run" / "recipe.yaml").exists()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (config(num_attention_heads=500), "no model can be built of these settings: heads: Input should be less"),
+        (config(num_attention_heads=5), "`hidden_size` 16 cannot be split into 5 heads"),
         (config(is_decoder=True), "`is_decoder` is true; only encoders"),
         (config(position_embedding_type="relative_key"), "`position_embedding_type` is 'relative_key'; regard has"),
         (config(hidden_act="gelu_new"), "`hidden_act` is 'gelu_new'; regard has gelu"),
