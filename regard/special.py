@@ -10,6 +10,9 @@ UNKNOWN: Final = 1
 START: Final = 2
 END: Final = 3
 
+MASK: Final = START
+"""What a hidden item of a source reads as: no source has a start, so its id is free there."""
+
 NAMES: Final = ("<pad>", "<unk>", "<s>", "</s>")
 """How reserved ids are shown to people; never parsed back."""
 

@@ -32,7 +32,13 @@ ORDER = (
 """A part may use itself and the parts before it; everything may use the foundations."""
 
 FOUNDATIONS = {"special", "errors", "files", "process"}
-WITH_TORCH = {"regard.data.batch", "regard.data.corpus", "regard.recipe.build", "regard.cli.progress"}
+WITH_TORCH = {
+    "regard.data.batch",
+    "regard.data.collation",
+    "regard.data.corpus",
+    "regard.recipe.build",
+    "regard.cli.progress",
+}
 """Modules that are for torch; the others of their parts import them inside functions only, if at all."""
 
 WITHOUT_TORCH = (

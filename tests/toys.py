@@ -8,12 +8,14 @@ import random
 from pathlib import Path
 
 from regard.data import Ledger, Store, prepare
+from regard.data.collation import SourceTexts, TextCollation
 from regard.data.example import Example, Place
 from regard.models import EncoderDecoder
 from regard.recipe import recipe_from
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection, Recipe
 from regard.special import FIRST_FREE
+from regard.text import WordTokenizer
 
 LETTERS = "abcdefgh"
 VOCABULARY = FIRST_FREE + len(LETTERS)
@@ -63,14 +65,22 @@ def toy_store(folder: Path, count: int = 40) -> Store:
     ]
     return prepare(
         examples,
-        encoders={"source": toy_ids, "target": toy_ids},
+        streams=("source", "target"),
+        encode=lambda source, target: {"source": toy_ids(source), "target": toy_ids(target)},
         folder=folder,
         key=f"toy-{count}",
+        bad_lines="refuse",
         empty_lines="refuse",
         long_lines="refuse",
         max_length=50,
         ledger=Ledger(),
     )
+
+
+def toy_collation() -> TextCollation:
+    """How toy rows become batches; the words are those of the targets."""
+    words = WordTokenizer(words=LETTERS.upper())
+    return TextCollation(source=SourceTexts(text=words), target=words)
 
 
 def toy_system(*, dropout: float = 0.1, kind: str = "transformer") -> EncoderDecoder:

@@ -39,7 +39,11 @@ def make(
     source: str = typer.Option("en", "--source", help="Source language: en, de, fr."),
     target: str = typer.Option("de", "--target", help="Target language: en, de, fr."),
 ) -> None:
-    """Write train.tsv, valid.tsv, test.tsv and combinations.tsv, with gold annotations in .jsonl files beside them."""
+    """Write train.tsv, valid.tsv, test.tsv and combinations.tsv, with gold annotations in .jsonl files beside them.
+
+    Each line of a .jsonl file has source and target with their alignment, tags, lemmas and a tree, and a topic, a
+    sentiment, a rating and the exact log-probability of the sentence.
+    """
     from regard.data.pocket import make as make_pocket
 
     if world != "pocket":

@@ -7,7 +7,7 @@ def import_(
     folder: str = typer.Argument(..., metavar="FOLDER", help="A checkpoint folder of Hugging Face Transformers."),
     run: str = typer.Argument(..., metavar="RUN", help="The run folder to make."),
 ) -> None:
-    """Make a run folder of a Transformers checkpoint of Marian, BART or T5 layout."""
+    """Make a run folder of a Transformers checkpoint of Marian, BART, T5 or BERT layout."""
     from regard.interchange import import_checkpoint
 
     imported = import_checkpoint(folder, run)

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -12,6 +12,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.data import Ledger
     from regard.run.prediction import Prediction
+    from regard.search import Sampling
 
 
 def predict(
@@ -21,6 +22,19 @@ def predict(
     nbest: int = typer.Option(
         1, "--nbest", min=1, max=1024, help="Write so many outputs: line, score, text. The beam is at least as wide."
     ),
+    prefix: str = typer.Option(
+        "",
+        "--prefix",
+        metavar="TEXT",
+        help="Make every output begin so. A text that stops inside a word is split into other tokens than the word.",
+    ),
+    sample: bool = typer.Option(False, "--sample", help="Draw outputs, --nbest of them; score: log-probability."),
+    temperature: float | None = typer.Option(None, "--temperature", help="Of samples: below 1 sharper, above flatter."),
+    top_k: int | None = typer.Option(None, "--top-k", help="Draw from so many most probable tokens."),
+    top_p: float | None = typer.Option(None, "--top-p", help="Draw from the most probable tokens of this mass."),
+    min_p: float | None = typer.Option(None, "--min-p", help="Draw from tokens this fraction as probable as the best."),
+    typical: float | None = typer.Option(None, "--typical", help="Draw from the most typical tokens of this mass."),
+    seed: int | None = typer.Option(None, "--seed", help="Of samples: the same gives the same."),
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
     at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
@@ -38,21 +52,34 @@ def predict(
     from regard.run.model import Model
 
     model = Model.load(run)
+    given = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    given |= {"typical": typical, "seed": seed}
+    sampling = cast("Sampling", {name: value for name, value in given.items() if value is not None})
+    options = model.options(beam=beam, best=nbest, **sampling)
     ledger = Ledger()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
-    cut_sources = cut_outputs = 0
     typed = at_once or (file == STDIN and sys.stdin.isatty())
-    predictions = model.predict_many(lines, beam=beam, best=nbest, capture=align, ahead=1 if typed else None)
+    ahead = 1 if typed else None
+    predictions = model.predict_many(lines, options=options, prefix=prefix, capture=align, ahead=ahead)
+    sources, outputs = _write(predictions, nbest=nbest, align=align, jsonl=jsonl, typed=typed)
+    for warning in (*_findings(ledger), *_cuts(sources, outputs, model.recipe.data.max_length)):
+        typer.echo(f"regard: {warning}", err=True)
+
+
+def _write(
+    predictions: "Iterator[Prediction]", *, nbest: int, align: bool, jsonl: bool, typed: bool
+) -> tuple[int, int]:
+    """Write outputs as they come; how many sources and how many outputs were cut."""
+    sources = outputs = 0
     for number, prediction in enumerate(predictions, start=1):
-        cut_sources += bool(prediction.cut_source)
-        cut_outputs += prediction.cut_output
+        sources += bool(prediction.cut_source)
+        outputs += prediction.cut_output
         for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
             sys.stdout.write(line + "\n")
         if typed:
             sys.stdout.flush()
     sys.stdout.flush()
-    for warning in (*_findings(ledger), *_cuts(cut_sources, cut_outputs, model.recipe.data.max_length)):
-        typer.echo(f"regard: {warning}", err=True)
+    return sources, outputs
 
 
 def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, jsonl: bool) -> Iterator[str]:

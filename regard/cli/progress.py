@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from regard.cli.console import duration
-from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated
+from regard.training import Ended, Event, Saved, Skipped, Started, StartedFrom, Stepped, Validated
 
 EVERY_SECONDS = 10.0
 
@@ -42,6 +42,9 @@ class TrainingProgress:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case StartedFrom(run=run, lines=lines):
+                for line in (f"starting from {run}", *(f"· {line}" for line in lines)):
+                    self.console.print(line)
             case Started():
                 self._started(event)
             case Stepped():

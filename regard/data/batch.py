@@ -52,7 +52,11 @@ Sources = Mapping[str, Source]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of training data: named sources, and the target as it is read and as it is to be predicted."""
+    """Rows of training data: named sources, and the target as it is read and as it is to be predicted.
+
+    Shapes that read nothing of their own output have no inputs (B, 0); their outputs are one answer (B, 1), or stand
+    beside the items of the source (B, N).
+    """
 
     sources: Sources
     inputs: Tensor  # (B, M) START, y_1, ..., y_{M-1}

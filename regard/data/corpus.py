@@ -5,22 +5,30 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.batch import Batch, make_batch
+from regard.data.batch import Batch
 from regard.data.batches import BatchOrder, Cursor, Indices, deal
+from regard.data.collation import Collation
 from regard.data.store import Store
 
 Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
 """Another segmentation of the same text: (stream, ids, key) → ids, a pure function of its arguments."""
 
 
-class StoreCorpus:
-    """Pairs of a store, batched by tokens."""
+NO_EPOCH = 2**32 - 1
+"""Stands for the epoch in what is drawn for data that is always the same."""
 
-    def __init__(self, store: Store, *, tokens: int, seed: int, redraw: Redraw | None = None) -> None:
+
+class StoreCorpus:
+    """Examples of a store, batched by tokens."""
+
+    def __init__(
+        self, store: Store, collation: Collation, *, tokens: int, seed: int, redraw: Redraw | None = None
+    ) -> None:
         self.store = store
+        self.collation = collation
         self.seed = seed
         self.redraw = redraw
-        self._lengths = np.stack([store.lengths("source"), store.lengths("target")], axis=1)
+        self._lengths = collation.lengths(store)
         self._order = BatchOrder(self._lengths, tokens=tokens, seed=seed)
 
     def batches_in_epoch(self) -> int:
@@ -41,10 +49,11 @@ class StoreCorpus:
             yield self.batch(rows, None)
 
     def batch(self, rows: Indices, epoch: int | None) -> Batch:
-        """Some pairs as tensors; with an epoch, in that epoch's segmentation."""
-        return make_batch(
-            [self._ids("source", int(row), epoch) for row in rows],
-            [self._ids("target", int(row), epoch) for row in rows],
+        """Some examples as tensors; with an epoch, in that epoch's segmentation and with its random choices."""
+        numbers = [int(row) for row in rows]
+        streams = {name: [self._ids(name, row, epoch) for row in numbers] for name in self.collation.streams}
+        return self.collation.batch(
+            streams, [(self.seed, NO_EPOCH if epoch is None else epoch, row) for row in numbers]
         )
 
     def _ids(self, stream: str, row: int, epoch: int | None) -> Sequence[int] | npt.NDArray[np.int32]:

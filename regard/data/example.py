@@ -29,3 +29,7 @@ class Example:
     @property
     def target(self) -> str:
         return self.fields["target"]
+
+
+class Misfit(ValueError):
+    """Parts of an example that do not belong together; the text says which."""

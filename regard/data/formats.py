@@ -12,7 +12,7 @@ from regard.data.jsonl import FAMILIAR_KEYS, choose_keys, parse_record
 from regard.data.lines import STDIN, BadLine, decode, file_name, read_raw_lines
 from regard.errors import DataError, UsageError
 
-Format = Literal["tsv", "jsonl", "parallel", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"]
+Format = Literal["tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"]
 Column = str | int
 Paths = str | Path | Sequence[str | Path]
 

@@ -25,7 +25,7 @@ def parse_record(line: str) -> Record:
 
 
 def look_up(record: Record, key: str) -> str:
-    """The text under a key; `translation.en` reaches into an inner object."""
+    """The text under a key; `translation.en` reaches into an inner object. A number is told as JSON spells it."""
     if key in record:
         value: object = record[key]
     else:
@@ -35,8 +35,10 @@ def look_up(record: Record, key: str) -> str:
                 there = ", ".join(repr(excerpt(name, 20)) for name in list(record)[:8])
                 raise ValueError(f"no key {key!r}; there are: {there or 'none'}")
             value = value[part]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
     if not isinstance(value, str):
-        raise ValueError(f"the value of {key!r} must be a string, and is {_kind(value)}")
+        raise ValueError(f"the value of {key!r} must be a string or a number, and is {_kind(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"the value of {key!r} holds half of a surrogate pair, which is no character")
     return value

@@ -21,6 +21,7 @@ WORDING: Final = {
     "lemma": "inflection lines without lemma or features, skipped",
     "blank": "blank lines between records, passed over",
     "bom": "byte order marks at the start of a file, removed",
+    "misfit": "examples whose parts do not fit together, skipped",
     "empty": "pairs with an empty side, skipped",
     "long": "pairs with a side longer than the limit, skipped",
     "cut": "sides longer than the limit, cut",

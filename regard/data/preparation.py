@@ -19,13 +19,14 @@ from typing import Final, Literal, Self
 
 import numpy as np
 
-from regard.data.example import Example
+from regard.data.example import Example, Misfit
 from regard.data.ledger import Ledger
-from regard.data.store import FORMAT, LEDGER, MANIFEST, Store, hash_file
+from regard.data.store import FORMAT, LEDGER, MANIFEST, Row, Store, hash_file
 from regard.errors import DataError, ResourceError, UsageError
 from regard.files import NO_SPACE, sync_folder
 
-Encoder = Callable[[str], Sequence[int]]
+Encode = Callable[[str, str], Mapping[str, Row]]
+"""Rows of each stream of a source and its target; raises Misfit."""
 
 BUFFER: Final = 2**16
 STALE_SECONDS: Final = 24 * 3600
@@ -34,9 +35,11 @@ STALE_SECONDS: Final = 24 * 3600
 def prepare(
     examples: Iterable[Example],
     *,
-    encoders: Mapping[str, Encoder],
+    streams: Sequence[str],
+    encode: Encode,
     folder: Path,
     key: str,
+    bad_lines: Literal["refuse", "skip"],
     empty_lines: Literal["refuse", "skip"],
     long_lines: Literal["refuse", "skip", "cut"],
     max_length: int,
@@ -44,7 +47,7 @@ def prepare(
 ) -> Store:
     """The store `folder/key`, made from examples if it is not there yet.
 
-    Each encoder makes the ids of the field it is named after. `ledger` should be the one that the reader of the
+    `encode` makes the ids of each of the `streams` of an example. `ledger` should be the one that the reader of the
     examples writes to: what is added to it meanwhile is saved, and told again when the store is used again. A store
     that is there but damaged is made anew.
     """
@@ -53,7 +56,15 @@ def prepare(
         ledger.include(store.ledger())
         return store
     before = ledger.counts
-    rules = _Rules(encoders, empty_lines, long_lines, max_length, ledger)
+    rules = _Rules(
+        streams=tuple(streams),
+        encode=encode,
+        bad_lines=bad_lines,
+        empty_lines=empty_lines,
+        long_lines=long_lines,
+        max_length=max_length,
+        ledger=ledger,
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
@@ -69,24 +80,37 @@ def prepare(
 
 
 class _Rules:
-    """What becomes of empty and over-long sides."""
+    """What becomes of examples with empty, over-long or misfitting sides."""
 
     def __init__(
-        self, encoders: Mapping[str, Encoder], empty_lines: str, long_lines: str, max_length: int, ledger: Ledger
+        self,
+        *,
+        streams: tuple[str, ...],
+        encode: Encode,
+        bad_lines: str,
+        empty_lines: str,
+        long_lines: str,
+        max_length: int,
+        ledger: Ledger,
     ) -> None:
-        self.streams = tuple(encoders)
+        self.streams = streams
         self.ledger = ledger
-        self._encoders = encoders
+        self._encode = encode
+        self._bad_lines = bad_lines
         self._empty_lines = empty_lines
         self._long_lines = long_lines
         self._max_length = max_length
 
-    def encode(self, example: Example) -> list[Sequence[int]] | None:
+    def encode(self, example: Example) -> list[Row] | None:
         """Ids of each stream, or None for an example that is left out."""
-        rows = []
-        for name, encoder in self._encoders.items():
-            text = example.fields[name]
-            ids = encoder(text) if text.strip() else ()
+        try:
+            rows = self._encode(example.source, example.target)
+        except Misfit as misfit:
+            self._leave_out_misfit(example, str(misfit))
+            return None
+        kept: list[Row] = []
+        for name in self.streams:
+            ids = rows[name]
             if not len(ids):
                 self._leave_out_empty(example, name)
                 return None
@@ -96,8 +120,16 @@ class _Rules:
                     return None
                 self.ledger.add("cut", example.place, f"{name}: {len(ids)} tokens cut to {self._max_length}")
                 ids = ids[: self._max_length]
-            rows.append(ids)
-        return rows
+            kept.append(ids)
+        return kept
+
+    def _leave_out_misfit(self, example: Example, detail: str) -> None:
+        if self._bad_lines == "refuse":
+            raise DataError(
+                f"{example.place}: {detail}. Mend the line, or set `data.bad_lines: skip` to leave such lines out and "
+                "have them listed"
+            )
+        self.ledger.add("misfit", example.place, detail)
 
     def _leave_out_empty(self, example: Example, name: str) -> None:
         if self._empty_lines == "refuse":

@@ -1,14 +1,17 @@
-"""Files to examples: parallel files, TSV, JSONL and the three column orders of SIGMORPHON.
+"""Files to examples: parallel files, TSV, JSONL, plain lines, and the three column orders of SIGMORPHON.
 
 Source and target are columns (numbers from 0, or names of a header line) or keys (`translation.en` reaches into an
-inner object). Inflection gives `lemma<TAB>features` as source, features joined with `;`, and the form as target.
+inner object). A side that is None is empty: a language model has no source. Further columns (the part of speech of each
+word, a topic) stand in the source after its text, each behind a tab, so that a source is one line wherever it comes
+from. Plain lines are a source or a target, whichever is not None. Inflection gives `lemma<TAB>features` as source,
+features joined with `;`, and the form as target.
 A line of a TSV or JSONL file with nothing on it stands for no example: it is passed over and listed as blank.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from regard.data.example import Example, Place
 from regard.data.excerpt import excerpt
@@ -42,8 +45,9 @@ def read_examples(
     paths: Paths,
     *,
     format: Format | Literal["auto"] = "auto",
-    source: Column = 0,
-    target: Column = 1,
+    source: Column | None = 0,
+    target: Column | None = 1,
+    further: Sequence[Column] = (),
     bad_lines: BadLines = "refuse",
     ledger: Ledger | None = None,
 ) -> Iterator[Example]:
@@ -55,9 +59,14 @@ def read_examples(
     files = as_paths(paths)
     ledger = Ledger() if ledger is None else ledger
     before = ledger.counts
-    format, source, target = settle_format(files, format, source, target)
+    if source is None or target is None or further:
+        wanted = _Columns(source, tuple(further), target)
+        format = _settle_columns(files, format, wanted)
+    else:
+        format, source, target = settle_format(files, format, source, target)
+        wanted = _Columns(source, (), target)
     examples = 0
-    for example in _all_examples(files, format, source, target, bad_lines, ledger):
+    for example in _all_examples(files, format, wanted, bad_lines, ledger):
         examples += 1
         yield example
     if not examples:
@@ -66,10 +75,54 @@ def read_examples(
         raise DataError(f"{names}: not one example could be read. " + (told or "There are no lines in it"))
 
 
+class _Columns(NamedTuple):
+    """Which columns or keys make an example."""
+
+    source: Column | None
+    further: tuple[Column, ...]
+    target: Column | None
+
+    @property
+    def all(self) -> list[Column]:
+        """Those that are read, in the order of the fields."""
+        return [column for column in (self.source, *self.further, self.target) if column is not None]
+
+    def fields(self, values: Sequence[str], place: Place) -> dict[str, str]:
+        """Source and target of the values of `all`."""
+        target = "" if self.target is None else values[-1]
+        parts = values if self.target is None else values[:-1]
+        for name, value in zip(self.further, parts[len(parts) - len(self.further) :], strict=True):
+            if "\t" in value:
+                detail = f"the value of {name!r} has a tab in it, which stands between columns of a source"
+                raise BadLine("columns", place, detail, MORE)
+        return {"source": "\t".join(parts), "target": target}
+
+
+def _settle_columns(files: Sequence[str | Path], format: Format | Literal["auto"], wanted: _Columns) -> Format:
+    """The format of files of which other columns are read than one source and one target."""
+    if not wanted.all:
+        raise UsageError("neither a source nor a target is read: name at least one of them")
+    if len(set(wanted.all)) < len(wanted.all):
+        raise UsageError(f"one column or key is asked for twice: {', '.join(map(repr, wanted.all))}")
+    if format == "auto":
+        format = detect_kind(files)
+    if format == "lines" and (len(wanted.all) > 1 or wanted.further):
+        raise UsageError(
+            "format lines has one text a line: one of source and target must be null, without further columns"
+        )
+    if format == "jsonl" and not all(isinstance(column, str) for column in wanted.all):
+        raise UsageError(f"JSONL has keys, not columns: {', '.join(map(repr, wanted.all))} must be names")
+    if format not in ("tsv", "jsonl", "lines"):
+        raise UsageError(f"format {format} has a source and a target, and no further columns; take tsv, jsonl or lines")
+    return format
+
+
 def settle_format(
     paths: Paths, format: Format | Literal["auto"], source: Column, target: Column
 ) -> tuple[Format, Column, Column]:
     """The format and columns that are meant, after a look at the files where `auto` or a default asks for it."""
+    if format == "lines":
+        raise UsageError("format lines has one text a line, no pairs: set source or target to null")
     if any(isinstance(column, int) and column < 0 for column in (source, target)):
         raise UsageError(f"columns are counted from 0: source {source}, target {target} cannot be")
     if source == target:
@@ -95,20 +148,22 @@ def settle_format(
 
 
 def _all_examples(
-    files: Sequence[str | Path], format: Format, source: Column, target: Column, bad_lines: BadLines, ledger: Ledger
+    files: Sequence[str | Path], format: Format, wanted: _Columns, bad_lines: BadLines, ledger: Ledger
 ) -> Iterator[Example]:
     if format == "parallel":
         if len(files) != 2:
             raise UsageError(f"parallel text is two files, and {len(files)} were given")
-        swapped = (source, target) == (1, 0)
+        swapped = (wanted.source, wanted.target) == (1, 0)
         yield from _read_parallel(files[swapped], files[not swapped], bad_lines, ledger)
         return
     for path in files:
         parser: Parser
         if format == "jsonl":
-            parser = _JsonParser(str(source), str(target))
+            parser = _JsonParser(wanted)
         elif format == "tsv":
-            parser = _ColumnParser(source, target)
+            parser = _ColumnParser(wanted)
+        elif format == "lines":
+            parser = _LineParser(wanted)
         else:
             parser = _InflectionParser(INFLECTION[format])
         yield from _read_records(path, parser, bad_lines, ledger)
@@ -172,11 +227,12 @@ def _refuse_or_list(bad: BadLine, bad_lines: BadLines, ledger: Ledger) -> None:
 
 
 class _ColumnParser:
-    """Two columns of a TSV. Every line must have as many columns as the first; quotes are text."""
+    """Columns of a TSV. Every line must have as many columns as the first; quotes are text."""
 
-    def __init__(self, source: Column, target: Column) -> None:
-        self._wanted = (source, target)
-        self._indices = (source, target) if isinstance(source, int) and isinstance(target, int) else None
+    def __init__(self, wanted: _Columns) -> None:
+        self._wanted = wanted
+        numbers = [column for column in wanted.all if isinstance(column, int)]
+        self._indices = numbers if len(numbers) == len(wanted.all) else None
         self._columns: tuple[int, int] | None = None  # how many, and the line that said so
 
     @property
@@ -189,42 +245,59 @@ class _ColumnParser:
             self._indices = self._header(cells, place)
             self._columns = (len(cells), place.line)
             return None
-        source, target = self._indices
-        least = max(source, target) + 1
+        least = max(self._indices) + 1
         if len(cells) < least:
-            expected = f"at least {least}, for source in column {source} and target in column {target} (from 0)"
-            raise _wrong_columns(len(cells), expected, line, place)
+            raise _wrong_columns(len(cells), f"at least {least}, for {self._told(self._indices)} (from 0)", line, place)
         if self._columns is None:
             self._columns = (len(cells), place.line)
         if len(cells) != self._columns[0]:
             raise _wrong_columns(len(cells), f"{self._columns[0]}, as in line {self._columns[1]}", line, place)
-        return {"source": cells[source], "target": cells[target]}
+        return self._wanted.fields([cells[index] for index in self._indices], place)
 
-    def _header(self, cells: Sequence[str], place: Place) -> tuple[int, int]:
+    def _told(self, indices: Sequence[int]) -> str:
+        names = (
+            *(("source",) if self._wanted.source is not None else ()),
+            *(f"further {number}" for number in range(1, len(self._wanted.further) + 1)),
+            *(("target",) if self._wanted.target is not None else ()),
+        )
+        told = [f"{name} in column {index}" for name, index in zip(names, indices, strict=True)]
+        return " and ".join(told)
+
+    def _header(self, cells: Sequence[str], place: Place) -> list[int]:
         indices = []
-        for wanted in self._wanted:
+        for wanted in self._wanted.all:
             if isinstance(wanted, str) and cells.count(wanted) != 1:
                 there = ", ".join(repr(excerpt(cell, 20)) for cell in cells[:20])
                 times = "no column" if wanted not in cells else "more than one column"
                 raise DataError(f"{place}: the header has {times} {wanted!r}; it has: {there}")
             indices.append(cells.index(wanted) if isinstance(wanted, str) else wanted)
-        return indices[0], indices[1]
+        return indices
 
 
 class _JsonParser:
-    """Two keys of a JSON object, and the gold annotations beside them."""
+    """Keys of a JSON object, and the gold annotations beside them."""
 
-    def __init__(self, source: str, target: str) -> None:
-        self._source = source
-        self._target = target
+    def __init__(self, wanted: _Columns) -> None:
+        self._wanted = wanted
 
     def __call__(self, line: str, place: Place) -> Mapping[str, str]:
         try:
             record = parse_record(line)
             gold = {key: look_up(record, key) for key in ANNOTATIONS if key in record}
-            return {**gold, "source": look_up(record, self._source), "target": look_up(record, self._target)}
+            values = [look_up(record, str(key)) for key in self._wanted.all]
         except ValueError as error:
             raise BadLine("json", place, f"{error}. Found: {excerpt(line)}", MORE) from None
+        return {**gold, **self._wanted.fields(values, place)}
+
+
+class _LineParser:
+    """A line is a text."""
+
+    def __init__(self, wanted: _Columns) -> None:
+        self._wanted = wanted
+
+    def __call__(self, line: str, place: Place) -> Mapping[str, str]:
+        return self._wanted.fields([line], place)
 
 
 class _InflectionParser:

@@ -31,6 +31,9 @@ MANIFEST: Final = "manifest.json"
 LEDGER: Final = "ledger.tsv"
 
 Ids = npt.NDArray[np.int32]
+Row = Sequence[int] | Ids
+"""The ids of one example in one stream."""
+
 Counts = npt.NDArray[np.int64]
 
 

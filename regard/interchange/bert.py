@@ -44,6 +44,11 @@ class Bert:
     section: TransformerEncoderSection
     longest: int  # tokens, [CLS] and [SEP] included
 
+    @property
+    def tied(self) -> bool:
+        """Whether the output of the head is the embeddings."""
+        return self.head is not None and torch.equal(self.head.output.weight, self.encoder.embedding.weight)
+
 
 def load_bert(folder: str | Path) -> Bert:
     """The encoder of a checkpoint of BERT layout, ready to read."""
@@ -142,7 +147,7 @@ def _read_head(checkpoint: Checkpoint, table: Tensor, rows: Rows) -> MaskedHead:
     names = [f"{HEAD}.decoder.weight", f"{HEAD}.bias", f"{HEAD}.decoder.bias"]
     output = checkpoint.take(names[0], size, width) if checkpoint.has(names[0]) else table
     biases = [checkpoint.take(name, size) for name in names[1:] if checkpoint.has(name)]
-    bias = biases[0] if biases else torch.zeros(size)
+    bias = biases[-1] if biases else torch.zeros(size)
     head = MaskedHead(width=width, vocabulary=len(rows.foreign), norm_epsilon=config.number("layer_norm_eps", 1e-12))
     fill(head, parts.tensors | {"output.weight": rows.take(output), "output.bias": rows.bias(bias)})
     return head.eval()

@@ -8,12 +8,14 @@ from typing import Final
 from regard.errors import UsageError
 from regard.files import replace_file
 from regard.interchange.bart import read_bart, read_marian
+from regard.interchange.bert import Bert, read_bert
 from regard.interchange.checkpoint import Checkpoint, Settings
 from regard.interchange.parts import Layout, fill
 from regard.interchange.rows import Rows, Specials
 from regard.interchange.t5 import read_t5
 from regard.interchange.text import Foreign, read_bart_text, read_marian_texts, read_t5_text
-from regard.recipe.build import Texts, build_system
+from regard.models import System
+from regard.recipe.build import Texts, build_system, system_for
 from regard.recipe.schema import DataSection, Recipe, SearchSection, TextSection
 from regard.run.folder import RunFolder
 from regard.run.model import Model
@@ -24,6 +26,7 @@ ARCHITECTURES: Final[dict[str, tuple[str, Callable[[Checkpoint], Layout]]]] = {
     "BartForConditionalGeneration": ("bart", read_bart),
     "T5ForConditionalGeneration": ("t5", read_t5),
 }
+MASKED: Final = ("BertForMaskedLM", "BertForPreTraining")
 LONGEST: Final = 512
 """Tokens of a text where the positions of a model set no limit."""
 
@@ -38,11 +41,13 @@ class Imported:
 
 
 def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
-    """Make a run folder of a checkpoint of Marian, BART or T5 layout; nothing in it is run as code."""
+    """Make a run folder of a checkpoint of Marian, BART, T5 or BERT layout; nothing in it is run as code."""
     target = RunFolder(Path(run))
     if target.begun:
         raise UsageError(f"{target.path}: there is a run in this folder already; choose another, or delete it first")
     checkpoint = Checkpoint(Path(folder))
+    if _architecture(checkpoint.config) in MASKED:
+        return _import_bert(checkpoint, target)
     with checkpoint.config.possible():
         layout = _reader(checkpoint.config)(checkpoint)
         texts, source, to = _texts(checkpoint, layout)
@@ -56,25 +61,70 @@ def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
         "decoder.output.bias": to.bias(tables.bias),
     }
     fill(system, layout.tensors | named)
+    return _write(target, checkpoint, recipe, texts, system, layout.name, _notes(layout))
+
+
+def _import_bert(checkpoint: Checkpoint, target: RunFolder) -> Imported:
+    """A masked language model; its texts are single ones."""
+    bert = read_bert(checkpoint)
+    if bert.head is None:
+        checkpoint.config.refuse("a masked language model has a head, and there is none among the weights")
+    with checkpoint.config.possible():
+        recipe = _bert_recipe(checkpoint, bert, target.path)
+    texts = Texts(source=bert.tokenizer, target=bert.tokenizer)
+    system = system_for(recipe, texts)
+    head = dict(bert.head.named_parameters())
+    head["bias"] = head.pop("output.bias")
+    fill(system, {f"encoder.{name}": tensor for name, tensor in bert.encoder.named_parameters()} | head)
+    notes = ("texts are read as first sentences: the vector of the second of a pair is left out",)
+    return _write(target, checkpoint, recipe, texts, system, "BERT", notes)
+
+
+def _bert_recipe(checkpoint: Checkpoint, bert: Bert, run: Path) -> Recipe:
+    config, tied = checkpoint.config, bert.tied
+    model = {
+        "shape": "masked-language-model",
+        "width": config.whole("hidden_size", low=1),
+        "dropout": config.number("hidden_dropout_prob", 0.1),
+        "encoder": bert.section.model_dump(),
+        **({} if tied else {"tie": "none"}),
+    }
+    data = {"train": (), "target": None, "max_length": bert.longest - 1}
+    text = {"unit": "imported", "size": max(5, bert.tokenizer.size)}
+    return Recipe.model_validate({"task": "pretraining", "run": str(run), "data": data, "text": text, "model": model})
+
+
+def _write(
+    target: RunFolder,
+    checkpoint: Checkpoint,
+    recipe: Recipe,
+    texts: Texts,
+    system: System,
+    layout: str,
+    notes: tuple[str, ...],
+) -> Imported:
+    """The run folder; its recipe, without which it is none, comes last."""
     target.create()
     texts.save(target.path)
     target.write_weights(weights(system))
-    notes = _notes(layout)
     replace_file(target.card, _card(layout, checkpoint.folder, target.path, notes).encode())
     target.write_recipe(recipe)
-    return Imported(model=Model.load(target.path), layout=layout.name, notes=notes)
+    return Imported(model=Model.load(target.path), layout=layout, notes=notes)
+
+
+def _architecture(config: Settings) -> object:
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named else None
 
 
 def _reader(config: Settings) -> Callable[[Checkpoint], Layout]:
-    named = config.get("architectures")
-    kind = config.get("model_type")
-    architecture = named[0] if isinstance(named, list) and named else None
+    kind, architecture = config.get("model_type"), _architecture(config)
     if architecture is None:
         architecture = next((name for name, (type_, _) in ARCHITECTURES.items() if type_ == kind), None)
-    if architecture not in ARCHITECTURES or kind != ARCHITECTURES[architecture][0]:
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES or kind != ARCHITECTURES[architecture][0]:
         config.refuse(
             f"a model of architecture {architecture!r} and type {kind!r} cannot become a run; regard imports "
-            f"{', '.join(ARCHITECTURES)} (and the encoders of BERT layout from Python: regard.interchange)"
+            f"{', '.join((*ARCHITECTURES, *MASKED))} (other encoders of BERT layout: regard.interchange in Python)"
         )
     return ARCHITECTURES[architecture][1]
 
@@ -144,10 +194,10 @@ def _notes(layout: Layout) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _card(layout: Layout, folder: Path, run: Path, notes: tuple[str, ...]) -> str:
+def _card(layout: str, folder: Path, run: Path, notes: tuple[str, ...]) -> str:
     listed = "\n".join(f"- {note}" for note in notes)
     return (
-        f"# {run.name}\n\nA model of {layout.name} layout, imported with regard from the checkpoint `{folder.name}`; "
+        f"# {run.name}\n\nA model of {layout} layout, imported with regard from the checkpoint `{folder.name}`; "
         "it was trained elsewhere, and its licence, data and limits are those of that checkpoint.\n\n"
         f"## What to know\n{listed}\n\n## How to use it\n```\nregard predict {run} < input.txt\n```\n"
     )

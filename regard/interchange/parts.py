@@ -1,6 +1,6 @@
 """Names and shapes of what all layouts have: linear maps, norms, attention; foreign names to ours."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -76,7 +76,7 @@ class Layout:
     longest: int | None = None  # tokens that a side may have, START or END included
 
 
-def fill(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put tensors in the place of all parameters of a module; those of tied ones may be given more than once."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():

@@ -3,8 +3,9 @@
 from regard.errors import UsageError
 from regard.metrics.matching import EditDistance, ExactMatch, TokenAccuracy
 from regard.metrics.metric import Metric
+from regard.metrics.numbers import Pearson, SquaredError
 
-NAMES = ("BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance")
+NAMES = ("BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance", "pearson", "squared_error")
 
 
 def metric(name: str, *, tokenize: str = "13a") -> Metric:
@@ -16,6 +17,10 @@ def metric(name: str, *, tokenize: str = "13a") -> Metric:
             return TokenAccuracy()
         case "edit_distance":
             return EditDistance()
+        case "pearson":
+            return Pearson()
+        case "squared_error":
+            return SquaredError()
         case "BLEU" | "chrF" | "TER":
             return _overlap(name, tokenize)
         case _:

@@ -15,6 +15,7 @@ def perplexity(
     token_counts: Sequence[int],
     *,
     unit: str = "token",
+    name: str = "perplexity (teacher-forced)",
     resamples: int = 1000,
     seed: int = 12345,
     level: float = 0.95,
@@ -34,7 +35,7 @@ def perplexity(
     return summarise(
         np.array([nll_sums, token_counts], dtype=np.float64).T,
         _aggregate,
-        name="perplexity (teacher-forced)",
+        name=name,
         signature=f"unit:{unit}|version:regard-1",
         higher_is_better=False,
         resamples=resamples,

@@ -3,32 +3,44 @@
 from regard.models.attending import Attended, Attending, RecurrentState
 from regard.models.attentive import AttentionalVector, AttentiveDecoder, Combine, LocalAttention, SideBySide
 from regard.models.bahdanau import BahdanauDecoder
-from regard.models.bridge import Bridge, FinalStates, TransformedSummary
+from regard.models.bridge import Bridge, FinalStates, FromNothing, TransformedSummary
+from regard.models.category import AttributeJoin, CategoryEncoder, NoSource, join_attributes
 from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
+from regard.models.convolution import ConvolutionEncoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.labelling import Acceptor, Labelling, MaskedLanguageModel, Rater, Transducer
 from regard.models.memory import Memory
 from regard.models.recurrent import BagEncoder, RecurrentEncoder, SelfAttentiveEncoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = [
+    "Acceptor",
     "Attended",
     "Attending",
     "AttentionalVector",
     "AttentiveDecoder",
+    "AttributeJoin",
     "BagEncoder",
     "BahdanauDecoder",
     "Bridge",
+    "CategoryEncoder",
     "Combine",
+    "ConvolutionEncoder",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
     "EveryStepDecoder",
     "FinalStates",
+    "FromNothing",
     "InitialStateDecoder",
+    "Labelling",
     "LocalAttention",
     "Loss",
+    "MaskedLanguageModel",
     "Memory",
+    "NoSource",
+    "Rater",
     "RecurrentEncoder",
     "RecurrentState",
     "Scorer",
@@ -37,7 +49,9 @@ __all__ = [
     "State",
     "Step",
     "System",
+    "Transducer",
     "TransformedSummary",
     "TransformerDecoder",
     "TransformerEncoder",
+    "join_attributes",
 ]

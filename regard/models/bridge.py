@@ -48,3 +48,15 @@ class TransformedSummary(Bridge):
         """(B, S) → (B, L, P, D)."""
         wanted = self.wanted
         return torch.tanh(self.linear(summary)).unflatten(-1, (wanted.layers, wanted.parts, wanted.width))
+
+
+class FromNothing(Bridge):
+    """Zero states, where there is no source: a language model."""
+
+    def __init__(self, *, wanted: StateSize) -> None:
+        super().__init__()
+        self.wanted = wanted
+
+    def start(self, memory: Memory) -> Tensor:
+        wanted = self.wanted
+        return memory.states.new_zeros(memory.states.size(0), wanted.layers, wanted.parts, wanted.width)

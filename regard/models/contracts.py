@@ -40,7 +40,6 @@ class Step:
 
     log_probabilities: Tensor  # (S, K, V)
     state: State
-    attention: Tensor | None = None  # (S, K, N) where the model has one natural alignment
 
 
 class Scorer(Protocol):
@@ -98,9 +97,29 @@ class Loss:
     parts: Mapping[str, Tensor] = field(default_factory=dict)
 
 
+class Joining(Protocol):
+    """Puts attributes of the rows into a memory."""
+
+    def __call__(self, memory: Memory, attributes: Source) -> Memory: ...
+
+
 class System(nn.Module, ABC):
-    """The object with weights. A shape of model is a loss and a scorer."""
+    """The object with weights. A shape of model is a loss, and a scorer or answers."""
+
+    def __init__(self, *, encoder: Encoder, attributes: Joining | None = None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.attributes = attributes
+
+    def memory(self, sources: Sources) -> Memory:
+        """What is known of the sources: what the encoder reads, and attributes beside it where there are any."""
+        memory = self.encoder.encode(sources["source"])
+        return memory if self.attributes is None else self.attributes(memory, sources["attributes"])
 
     @abstractmethod
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
         """All that the training loop sees. `parts["likelihood"]` is the negative log-likelihood in nats."""
+
+    @abstractmethod
+    def token_log_probabilities(self, batch: Batch) -> Tensor:
+        """log p of what is to be predicted, given all before it: (B, M), 0 at padding."""

@@ -51,10 +51,10 @@ class RecurrentEncoder(Encoder):
 
     def encode(self, source: Source) -> Memory:
         assert isinstance(source, Ids)
-        ids, spans = source.ids[..., 0], unit_spans(source.mask)
+        ids, spans = source.ids, unit_spans(source.mask)
         if self.backwards:
             ids, spans = reverse(ids, source.mask), reverse(spans, source.mask)
-        embedded = visit(Site("encoder", "embedding"), self.embedding(ids))
+        embedded = visit(Site("encoder", "embedding"), self.embedding.items(ids))
         run = self.network(dropout(embedded, self.dropout, self.training), source.mask)
         mask = source.mask
         while mask.size(1) > run.outputs.size(1):
@@ -116,7 +116,7 @@ class BagEncoder(Encoder):
 
     def encode(self, source: Source) -> Memory:
         assert isinstance(source, Ids)
-        embedded = visit(Site("encoder", "embedding"), self.embedding(source.ids[..., 0]))
+        embedded = visit(Site("encoder", "embedding"), self.embedding.items(source.ids))
         states = dropout(embedded, self.dropout, self.training)
         summary = masked_mean(states, source.mask)
         return Memory(

@@ -62,7 +62,7 @@ class TransformerEncoder(Encoder):
     def encode(self, source: Source) -> Memory:
         """The summary is the mean of the states."""
         assert isinstance(source, Ids)
-        states = self.embedding_norm(self.positions(self.embedding(source.ids[..., 0])))
+        states = self.embedding_norm(self.positions(self.embedding.items(source.ids)))
         states = visit(Site("encoder", "embedding"), states)
         states = dropout(states, self.dropout, self.training)  # (B, N, D)
         mask, relations = source.mask[:, None, None, :], self.positions.among(states)

@@ -3,7 +3,7 @@
 from regard.nn.attention import Attention, Keys, additive_attention, masked_softmax
 from regard.nn.cells import Cell, CellName, StepResult, build_cell, candidate_weights
 from regard.nn.dropout import dropout
-from regard.nn.embedding import Embedding, embedding_table
+from regard.nn.embedding import Embedding, FactoredEmbedding, embedding_table
 from regard.nn.feedforward import FeedForward
 from regard.nn.loss import smoothed_cross_entropy
 from regard.nn.maxout import Maxout
@@ -18,6 +18,7 @@ __all__ = [
     "Cell",
     "CellName",
     "Embedding",
+    "FactoredEmbedding",
     "FeedForward",
     "Keys",
     "LearnedPositions",

@@ -1,11 +1,11 @@
-"""Recurrent cells: one step of Elman's network, the LSTM and the GRU in its two readings.
+"""Recurrent cells: one step of Elman's network, the multiplicative one, the LSTM and the GRU in its two readings.
 
 All have one interface. What a cell sees of the input are its products with the input weights, which are made beforehand
 for all steps at once; its state is one tensor of P parts, of which the first is what others see, so that states of all
 cells are selected and joined alike. Weights stand as in torch.nn, so that the fused kernels can use them.
 
-Layer norm follows Ba et al. 2016: the products of input and state are normalised apart (Elman: their sum), all gates
-together, the candidate of a GRU for itself, and the LSTM's memory before it is shown.
+Layer norm follows Ba et al. 2016: the products of input and state are normalised apart (without gates: their sum), all
+gates together, the candidate of a GRU for itself, and the LSTM's memory before it is shown.
 
 Shapes: D state width, P parts of a state, G blocks of width D in the products of the input, N items.
 """
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-CellName = Literal["elman", "lstm", "gru", "gru_cho"]
+CellName = Literal["elman", "lstm", "gru", "gru_cho", "multiplicative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,32 @@ class ElmanCell(Cell):
     def step(self, products: Tensor, state: Tensor) -> StepResult:
         hidden = torch.tanh(self.norm(products + self.recurrent(state[..., 0, :])))
         return StepResult(state=hidden.unsqueeze(-2), gates={})
+
+
+class MultiplicativeCell(Cell):
+    """Sutskever et al. 2011 (multiplicative RNN): the input chooses the matrix by which the state goes on.
+
+    f_t = (W_fx x_t + b_f) ∘ (W_fh h_{t-1}), h_t = tanh(W_hf f_t + W_hx x_t + b_h), with as many factors as the state is
+    wide. The paper reads one-hot characters, where b_f is a part of W_fx; it begins with 1, so that what was read is
+    kept from the first step of training on.
+    """
+
+    parts = 1
+    blocks = 2
+    fused = False
+
+    def __init__(self, *, width: int, layer_norm: bool = False) -> None:
+        super().__init__(width=width, blocks=self.blocks)
+        self.norm = norm(width, wanted=layer_norm)
+        nn.init.constant_(self.recurrent.bias[:width], 1.0)
+
+    def step(self, products: Tensor, state: Tensor) -> StepResult:
+        for_factors, for_hidden = products.chunk(2, dim=-1)
+        to_factors, to_hidden = self.recurrent.weight.chunk(2)
+        factor_bias, hidden_bias = self.recurrent.bias.chunk(2)
+        factors = (for_factors + factor_bias) * functional.linear(state[..., 0, :], to_factors)
+        hidden = torch.tanh(self.norm(for_hidden + functional.linear(factors, to_hidden, hidden_bias)))
+        return StepResult(state=hidden.unsqueeze(-2), gates={"factors": factors})
 
 
 class LSTMCell(Cell):
@@ -158,6 +184,8 @@ def build_cell(name: CellName, *, width: int, layer_norm: bool = False) -> Cell:
             return GRUCell(width=width, reset="after", layer_norm=layer_norm)
         case "gru_cho":
             return GRUCell(width=width, reset="before", layer_norm=layer_norm)
+        case "multiplicative":
+            return MultiplicativeCell(width=width, layer_norm=layer_norm)
         case _:
             assert_never(name)
 

@@ -3,85 +3,144 @@
 Sizes that come from data (vocabularies) are arguments here, never fields of a recipe.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from torch import nn
 
+from regard.data.collation import (
+    AnswerCollation,
+    Collation,
+    MaskCollation,
+    Masking,
+    SourceTexts,
+    TagCollation,
+    TextCollation,
+)
+from regard.errors import UsageError
 from regard.insight import Reading
 from regard.metrics import Metric, metric
 from regard.models import (
+    Acceptor,
     AttentionalVector,
     AttentiveDecoder,
+    AttributeJoin,
     BagEncoder,
     BahdanauDecoder,
     Bridge,
+    CategoryEncoder,
     Decoder,
     Encoder,
     EncoderDecoder,
     EveryStepDecoder,
     FinalStates,
+    FromNothing,
     InitialStateDecoder,
     LocalAttention,
+    MaskedLanguageModel,
+    NoSource,
+    Rater,
     RecurrentEncoder,
     SelfAttentiveEncoder,
     SideBySide,
+    System,
+    Transducer,
     TransformedSummary,
     TransformerDecoder,
     TransformerEncoder,
 )
-from regard.nn import Attention, Embedding, Recurrent, Site, Variant, embedding_table
+from regard.nn import (
+    Attention,
+    Embedding,
+    FactoredEmbedding,
+    Recurrent,
+    Site,
+    StateSize,
+    Variant,
+    embedding_table,
+)
 from regard.recipe.schema import (
     BUCKETS,
     FURTHEST_BIAS,
     FURTHEST_RELATIVE,
     LONGEST,
     BagEncoderSection,
+    CategoryEncoderSection,
     EvaluationSection,
     ModelSection,
+    NoDecoderSection,
+    NoEncoderSection,
     Recipe,
     RecurrentDecoderSection,
     RecurrentEncoderSection,
     SearchSection,
-    TextSection,
+    SideText,
     TransformerDecoderSection,
     TransformerEncoderSection,
 )
-from regard.search import SearchOptions
-from regard.text import Tokenizer, load_tokenizer, train_tokenizer
+from regard.search import Sampling, SearchOptions
+from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
 from regard.training import Settings
+
+MOST = 1_000_000
+"""Entries of the vocabulary of a factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The tokenizers of both sides; one and the same where they share a vocabulary."""
+    """The tokenizers of a run; source and target are one and the same where there is one vocabulary."""
 
     source: Tokenizer
     target: Tokenizer
+    factors: tuple[Tokenizer, ...] = ()
+    attributes: tuple[Tokenizer, ...] = ()
 
     def save(self, folder: Path) -> None:
-        if self.source is self.target:
-            self.source.save(folder, "text")
-        else:
-            self.source.save(folder, "source")
-            self.target.save(folder, "target")
+        sides = (
+            (("text", self.source),)
+            if self.source is self.target
+            else (("source", self.source), ("target", self.target))
+        )
+        further = (("factor", self.factors), ("attribute", self.attributes))
+        numbered = ((f"{name}{number}", one) for name, all_ in further for number, one in enumerate(all_, start=1))
+        for name, tokenizer in (*sides, *numbered):
+            tokenizer.save(folder, name)
 
 
-def text_names(section: TextSection) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the vocabularies, which come from data and not from a recipe. `numbers`: targets are numbers."""
+
+    source: int
+    target: int
+    factors: tuple[int, ...] = ()
+    attributes: tuple[int, ...] = ()
+    numbers: bool = False
+
+
+def text_names(recipe: Recipe) -> tuple[str, ...]:
     """Under which names tokenizers stand in a run folder."""
-    return ("text",) if section.shared else ("source", "target")
+    return (
+        *(("text",) if recipe.text.shared else ("source", "target")),
+        *(f"factor{number}" for number in range(1, len(recipe.data.factors) + 1)),
+        *(f"attribute{number}" for number in range(1, len(recipe.data.attributes) + 1)),
+    )
 
 
-def train_texts(section: TextSection, sources: Iterable[str], targets: Iterable[str]) -> Texts:
-    """Learn the vocabularies from training text."""
+def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) -> Texts:
+    """Learn the vocabularies from the training examples, whose sources may have further columns."""
+    section = recipe.text
     codes = None if section.codes is None else Path(section.codes)
 
-    def learn(texts: Iterable[str], side: str | None) -> Tokenizer:
-        own = {"source": section.source, "target": section.target}.get(side or "")
+    def learn(texts: Iterable[str], own: SideText | None) -> Tokenizer:
+        unit = own.unit if own else section.unit
+        if unit == "label" or unit == "number":
+            return train_answers(texts, unit=unit)
         return train_tokenizer(
             texts,
-            unit=own.unit if own else section.unit,
+            unit=unit,
             size=own.size if own else section.size,
             minimum_count=section.minimum_count,
             normal=section.normal,
@@ -89,32 +148,180 @@ def train_texts(section: TextSection, sources: Iterable[str], targets: Iterable[
             codes=codes,
         )
 
+    further = len(recipe.data.factors) + len(recipe.data.attributes)
+    lines = [source.rsplit("\t", further) for source in sources] if further else [[source] for source in sources]
+    first = int(recipe.data.source is not None)
+    columns = list(zip(*lines, strict=True))[first:] if further else []
+    factors = tuple(train_tokenizer(column, unit="word", size=MOST) for column in columns[: len(recipe.data.factors)])
+    attributes = tuple(train_answers(column, unit="label") for column in columns[len(recipe.data.factors) :])
+    texts = (line[0] for line in lines) if first else ()
     if section.shared:
-        both = learn((text for side in (sources, targets) for text in side), None)
-        return Texts(source=both, target=both)
-    return Texts(source=learn(sources, "source"), target=learn(targets, "target"))
+        both = learn((text for side in (texts, targets) for text in side), None)
+        return Texts(source=both, target=both, factors=factors, attributes=attributes)
+    return Texts(
+        source=learn(texts, section.source),
+        target=learn(targets, section.target),
+        factors=factors,
+        attributes=attributes,
+    )
 
 
-def load_texts(section: TextSection, folder: Path) -> Texts:
+def load_texts(recipe: Recipe, folder: Path) -> Texts:
     """Read the vocabularies of a run folder."""
-    tokenizers = [load_tokenizer(folder, name) for name in text_names(section)]
-    return Texts(source=tokenizers[0], target=tokenizers[-1])
+    loaded = {name: load_tokenizer(folder, name) for name in text_names(recipe)}
+    return Texts(
+        source=loaded["text" if recipe.text.shared else "source"],
+        target=loaded["text" if recipe.text.shared else "target"],
+        factors=tuple(one for name, one in loaded.items() if name.startswith("factor")),
+        attributes=tuple(one for name, one in loaded.items() if name.startswith("attribute")),
+    )
 
 
-def build_system(section: ModelSection, *, source_vocabulary: int, target_vocabulary: int) -> EncoderDecoder:
-    """An encoder-decoder with fresh weights, drawn from torch's random state."""
-    source = embedding_table(source_vocabulary, section.width)
-    target = source if section.tie == "all" else embedding_table(target_vocabulary, section.width)
-    encoder = build_encoder(section, source)
-    output = nn.Linear(output_width(section, encoder), target_vocabulary, bias=section.output_bias)
+def build_collation(recipe: Recipe, texts: Texts) -> Collation:
+    """How examples become batches, by the shape of the model."""
+    source = SourceTexts(
+        text=None if recipe.data.source is None else texts.source,
+        factors=texts.factors,
+        attributes=texts.attributes,
+    )
+    match recipe.model.shape:
+        case "encoder-decoder" | "language-model":
+            return TextCollation(source=source, target=texts.target)
+        case "acceptor":
+            return AnswerCollation(source=source, target=texts.target)
+        case "transducer":
+            return TagCollation(source=source, target=texts.target)
+        case "masked-language-model":
+            masking = recipe.training.masking
+            return MaskCollation(
+                source=source,
+                masking=Masking(share=masking.share, masked=masking.masked, replaced=masking.replaced),
+            )
+
+
+def build_system(
+    section: ModelSection,
+    *,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    factors: Sequence[int] = (),
+    attributes: Sequence[int] = (),
+    numbers: bool = False,
+) -> System:
+    """What a recipe describes, with fresh weights drawn from torch's random state.
+
+    `factors` and `attributes` are the sizes of their vocabularies; `numbers` says that targets are numbers.
+    """
+    sizes = Sizes(source_vocabulary, target_vocabulary, tuple(factors), tuple(attributes), numbers)
+    match section.shape:
+        case "encoder-decoder" | "language-model":
+            return build_encoder_decoder(section, sizes)
+        case "acceptor":
+            return build_acceptor(section, sizes)
+        case "transducer":
+            encoder = build_encoder(section, source_embedding(section, sizes, None), sizes)
+            return Transducer(encoder=encoder, answers=sizes.target, dropout=section.dropout)
+        case "masked-language-model":
+            return build_masked(section, sizes)
+
+
+def system_for(recipe: Recipe, texts: Texts) -> System:
+    """The system of a recipe for its vocabularies."""
+    return build_system(
+        recipe.model,
+        source_vocabulary=texts.source.size,
+        target_vocabulary=texts.target.size,
+        factors=[one.size for one in texts.factors],
+        attributes=[one.size for one in texts.attributes],
+        numbers=texts.target.unit == "number",
+    )
+
+
+def build_masked(section: ModelSection, sizes: Sizes) -> MaskedLanguageModel:
+    """Hidden items from both sides of them."""
+    table = embedding_table(sizes.source, word_width(section, sizes))
+    encoder = build_encoder(section, source_embedding(section, sizes, table), sizes)
+    output = nn.Linear(table.size(1), sizes.source, bias=False)
+    if section.tie == "none":
+        nn.init.normal_(output.weight, std=output.in_features**-0.5)
+    else:
+        output.weight = table
+    side = section.encoder
+    epsilon = {"norm_epsilon": side.norm_epsilon} if isinstance(side, TransformerEncoderSection) else {}
+    return MaskedLanguageModel(encoder=encoder, output=output, **epsilon)
+
+
+def build_encoder_decoder(section: ModelSection, sizes: Sizes) -> EncoderDecoder:
+    """Any encoder with any decoder; with nothing to read, a language model."""
+    reads = isinstance(section.encoder, TransformerEncoderSection | RecurrentEncoderSection | BagEncoderSection)
+    source = embedding_table(sizes.source, word_width(section, sizes)) if reads else None
+    target = source if section.tie == "all" and source is not None else embedding_table(sizes.target, section.width)
+    encoder = build_encoder(section, None if source is None else source_embedding(section, sizes, source), sizes)
+    join = build_join(section, sizes, encoder) if reads else None
+    output = nn.Linear(output_width(section, encoder), sizes.target, bias=section.output_bias)
     if section.output_bias:
         nn.init.zeros_(output.bias)
     if section.tie == "none":
         nn.init.normal_(output.weight, std=output.in_features**-0.5)
     else:
         output.weight = target
-    decoder = build_decoder(section, target, output, encoder)
-    return EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=target_vocabulary)
+    offer = Offer(
+        memory_width=encoder.memory_width,
+        summary_width=encoder.summary_width if join is None else join.summary_width(encoder.summary_width),
+        finals=encoder.finals,
+    )
+    decoder = build_decoder(section, target, output, offer)
+    return EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=sizes.target, attributes=join)
+
+
+def build_acceptor(section: ModelSection, sizes: Sizes) -> Acceptor:
+    """One answer for a source."""
+    encoder = build_encoder(section, source_embedding(section, sizes, None), sizes)
+    join = build_join(section, sizes, encoder)
+    width = encoder.summary_width if join is None else join.summary_width(encoder.summary_width)
+    if sizes.numbers:
+        return Rater(encoder=encoder, summary_width=width, dropout=section.dropout, attributes=join)
+    return Acceptor(
+        encoder=encoder, summary_width=width, answers=sizes.target, dropout=section.dropout, attributes=join
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a decoder finds of a source."""
+
+    memory_width: int
+    summary_width: int
+    finals: StateSize | None
+
+
+def word_width(section: ModelSection, sizes: Sizes) -> int:
+    """Of the vectors of source words: less than the width where factors stand beside them."""
+    return section.width - (section.factor_width * len(sizes.factors) if section.factors == "concat" else 0)
+
+
+def source_embedding(section: ModelSection, sizes: Sizes, table: nn.Parameter | None) -> Embedding:
+    """Of the items of a source, with all their factors."""
+    scaled = isinstance(section.encoder, TransformerEncoderSection) and section.encoder.embedding_scale
+    weight = embedding_table(sizes.source, word_width(section, sizes)) if table is None else table
+    if not sizes.factors:
+        return Embedding(weight=weight, scaled=scaled)
+    width = section.factor_width if section.factors == "concat" else section.width
+    factors = [embedding_table(size, width) for size in sizes.factors]
+    return FactoredEmbedding(weight=weight, factors=factors, combine=section.factors, scaled=scaled)
+
+
+def build_join(section: ModelSection, sizes: Sizes, encoder: Encoder) -> AttributeJoin | None:
+    """Attributes beside a source, where there are any."""
+    if not sizes.attributes:
+        return None
+    return AttributeJoin(build_category(section, sizes), encoder.memory_width)
+
+
+def build_category(section: ModelSection, sizes: Sizes) -> CategoryEncoder:
+    """Attributes as vectors."""
+    tables = [embedding_table(size, section.width) for size in sizes.attributes]
+    return CategoryEncoder(tables=tables, dropout=section.dropout)
 
 
 def output_width(section: ModelSection, encoder: Encoder) -> int:
@@ -126,12 +333,18 @@ def output_width(section: ModelSection, encoder: Encoder) -> int:
     return section.width
 
 
-def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
+def build_encoder(section: ModelSection, embedding: Embedding | None, sizes: Sizes) -> Encoder:
     """Reads the source."""
+    match section.encoder:
+        case NoEncoderSection():
+            return NoSource(width=section.width)
+        case CategoryEncoderSection():
+            return build_category(section, sizes)
+    assert embedding is not None
     match section.encoder:
         case TransformerEncoderSection() as side:
             return TransformerEncoder(
-                embedding=Embedding(weight=table, scaled=side.embedding_scale),
+                embedding=embedding,
                 layers=side.layers or section.layers,
                 heads=side.heads,
                 inner=side.feedforward or 2 * section.width,
@@ -140,17 +353,17 @@ def build_encoder(section: ModelSection, table: nn.Parameter) -> Encoder:
                 variant=transformer_variant(side),
             )
         case RecurrentEncoderSection() as side:
-            return build_recurrent_encoder(section, side, table)
+            return build_recurrent_encoder(section, side, embedding)
         case BagEncoderSection():
-            return BagEncoder(embedding=Embedding(weight=table, scaled=False), dropout=section.dropout)
+            return BagEncoder(embedding=embedding, dropout=section.dropout)
 
 
-def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection, table: nn.Parameter) -> Encoder:
+def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection, embedding: Embedding) -> Encoder:
     """Reads the source one item after the other."""
     decoder = section.decoder
     bahdanau = isinstance(decoder, RecurrentDecoderSection) and decoder.wiring == "bahdanau"
     encoder = RecurrentEncoder(
-        embedding=Embedding(weight=table, scaled=False),
+        embedding=embedding,
         network=Recurrent(
             part="encoder",
             input_width=section.width,
@@ -180,14 +393,15 @@ def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection
     return SelfAttentiveEncoder(encoder=encoder, attention=attention, dropout=section.dropout)
 
 
-def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear, encoder: Encoder) -> Decoder:
+def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear, offer: Offer) -> Decoder:
     """Writes the target."""
+    assert not isinstance(section.decoder, NoDecoderSection)
     match section.decoder:
         case TransformerDecoderSection() as side:
             return TransformerDecoder(
                 embedding=Embedding(weight=table, scaled=side.embedding_scale),
                 output=output,
-                memory_width=encoder.memory_width,
+                memory_width=None if section.shape == "language-model" else offer.memory_width,
                 layers=side.layers or section.layers,
                 heads=side.heads,
                 inner=side.feedforward or 2 * section.width,
@@ -196,11 +410,11 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
                 variant=transformer_variant(side),
             )
         case RecurrentDecoderSection() as side:
-            return build_recurrent_decoder(section, side, table, output, encoder)
+            return build_recurrent_decoder(section, side, table, output, offer)
 
 
 def build_recurrent_decoder(
-    section: ModelSection, side: RecurrentDecoderSection, table: nn.Parameter, output: nn.Linear, encoder: Encoder
+    section: ModelSection, side: RecurrentDecoderSection, table: nn.Parameter, output: nn.Linear, offer: Offer
 ) -> Decoder:
     """Writes the target one item after the other; the wiring says how the source gets in."""
     embedding, dropout, width = Embedding(weight=table, scaled=False), section.dropout, section.width
@@ -216,24 +430,24 @@ def build_recurrent_decoder(
     )
     match side.wiring:
         case "bahdanau":
-            attention = build_attention(side, width, encoder)
+            attention = build_attention(side, width, offer)
             return BahdanauDecoder(
                 embedding=embedding,
                 output=output,
                 network=network,
-                bridge=TransformedSummary(summary_width=encoder.summary_width, wanted=network.size),
+                bridge=TransformedSummary(summary_width=offer.summary_width, wanted=network.size),
                 attention=attention,
                 context_width=attention.context_width,
                 dropout=dropout,
             )
         case "luong" | "output":
-            attention = build_attention(side, width, encoder)
+            attention = build_attention(side, width, offer)
             combine = AttentionalVector if side.wiring == "luong" else SideBySide
             return AttentiveDecoder(
                 embedding=embedding,
                 output=output,
                 network=network,
-                bridge=build_bridge(encoder, network),
+                bridge=build_bridge(offer, network),
                 attention=attention
                 if side.window is None
                 else LocalAttention(attention=attention, query_width=width, window=side.window),
@@ -241,10 +455,12 @@ def build_recurrent_decoder(
                 feeding=side.wiring == "luong" and side.input_feeding is not False,
                 dropout=dropout,
             )
-        case "initial" | "transformed":
-            bridge: Bridge = TransformedSummary(summary_width=encoder.summary_width, wanted=network.size)
+        case "initial" | "transformed" | "none":
+            bridge: Bridge = TransformedSummary(summary_width=offer.summary_width, wanted=network.size)
             if side.wiring == "initial":
-                bridge = FinalStates(offered=encoder.finals, wanted=network.size)
+                bridge = FinalStates(offered=offer.finals, wanted=network.size)
+            elif side.wiring == "none":
+                bridge = FromNothing(wanted=network.size)
             return InitialStateDecoder(
                 embedding=embedding, output=output, network=network, bridge=bridge, dropout=dropout
             )
@@ -253,23 +469,23 @@ def build_recurrent_decoder(
                 embedding=embedding,
                 output=output,
                 network=network,
-                summary_width=encoder.summary_width,
+                summary_width=offer.summary_width,
                 dropout=dropout,
             )
 
 
-def build_bridge(encoder: Encoder, network: Recurrent) -> Bridge:
+def build_bridge(offer: Offer, network: Recurrent) -> Bridge:
     """Final states are handed over as they are where they fit; else the summary is transformed."""
-    if encoder.finals == network.size:
-        return FinalStates(offered=encoder.finals, wanted=network.size)
-    return TransformedSummary(summary_width=encoder.summary_width, wanted=network.size)
+    if offer.finals == network.size:
+        return FinalStates(offered=offer.finals, wanted=network.size)
+    return TransformedSummary(summary_width=offer.summary_width, wanted=network.size)
 
 
-def build_attention(side: RecurrentDecoderSection, width: int, encoder: Encoder) -> Attention:
+def build_attention(side: RecurrentDecoderSection, width: int, offer: Offer) -> Attention:
     """From the states of a recurrent decoder to the memory."""
     return Attention(
         query_width=width,
-        memory_width=encoder.memory_width,
+        memory_width=offer.memory_width,
         width=width,
         score=side.score,
         projections=side.projections,
@@ -318,11 +534,18 @@ def training_settings(recipe: Recipe) -> Settings:
         save_every=section.save_every,
         patience=section.patience,
         average=section.average,
+        freeze=section.freeze,
+        rates=section.rates,
+        layer_decay=section.layer_decay,
     )
 
 
-def search_options(section: SearchSection, *, beam: int | None = None, best: int = 1) -> SearchOptions:
-    """How sentences are searched; `beam` and `best` may be asked for by the caller."""
+def search_options(
+    section: SearchSection, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]
+) -> SearchOptions:
+    """How sentences are searched; `beam`, `best` and how to draw samples may be asked for by the caller."""
+    if sampling.get("sample") and beam is not None:
+        raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
     beam = max(section.beam if beam is None else beam, best)
     return SearchOptions(
         beam=beam,
@@ -330,6 +553,7 @@ def search_options(section: SearchSection, *, beam: int | None = None, best: int
         max_length=section.max_length,
         max_ratio=section.max_ratio,
         best=best,
+        **sampling,
     )
 
 

@@ -19,6 +19,8 @@ PATHS: tuple[KeyPath, ...] = (
     ("data", "test"),
     ("data", "further"),
     ("text", "codes"),
+    ("text", "start_from"),
+    ("model", "start_from"),
 )
 """Settings that name files. In a recipe file they are relative to that file; `run` is not among them."""
 

@@ -5,7 +5,9 @@ A recipe is data: frozen, without code, without paths to import. Unknown keys ar
 (`model.encoder.layers`). Sizes that come from data (a vocabulary, the number of rows) are never fields here.
 """
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,8 +18,10 @@ BUCKETS = 32
 """Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
 
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
-Cell = Literal["elman", "lstm", "gru", "gru_cho"]
-MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance"]
+Cell = Literal["elman", "lstm", "gru", "gru_cho", "multiplicative"]
+Answer = Literal["label", "number"]
+Shape = Literal["encoder-decoder", "language-model", "acceptor", "transducer", "masked-language-model"]
+MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance", "pearson", "squared_error"]
 
 
 class Section(BaseModel):
@@ -35,11 +39,21 @@ class DataSection(Section):
     further: dict[str, str | tuple[str, ...]] = Field(
         default_factory=dict, description="Further test sets, by name; each is judged like `test`."
     )
-    format: Literal["auto", "tsv", "jsonl", "parallel", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"] = Field(
-        "auto", description="How lines are read; `auto` looks at the names and the first lines."
+    format: Literal[
+        "auto", "tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
+    ] = Field("auto", description="How lines are read; `auto` looks at the names and the first lines.")
+    source: str | int | None = Field(
+        0, description="The source: a column (TSV, from 0) or a key (JSONL); null where there is no source text."
     )
-    source: str | int = Field(0, description="The source: a column (TSV, from 0) or a key (JSONL).")
-    target: str | int = Field(1, description="The target: a column (TSV, from 0) or a key (JSONL).")
+    target: str | int | None = Field(
+        1, description="The target: a column (TSV, from 0) or a key (JSONL); null where there is none."
+    )
+    factors: tuple[str | int, ...] = Field(
+        (), description="Columns or keys with an item for each word of the source, such as its part of speech."
+    )
+    attributes: tuple[str | int, ...] = Field(
+        (), description="Columns or keys that say something of the whole example: a topic, a speaker."
+    )
     split: float = Field(
         0.05, gt=0, lt=0.5, description="Share of `train` for each of validation and test that is split off."
     )
@@ -60,7 +74,7 @@ class DataSection(Section):
 class SideText(Section):
     """Text settings of one side, where it differs from the common ones."""
 
-    unit: Unit = Field(description="What a token is.")
+    unit: Unit | Answer = Field(description="What a token is; a target may also be one `label` or `number`.")
     size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size; an upper limit for words.")
 
 
@@ -79,16 +93,30 @@ class TextSection(Section):
     dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout (bpe, codes) or sampling (unigram) in training.")
     source: SideText | None = Field(None, description="Settings of the source side, where they differ.")
     target: SideText | None = Field(None, description="Settings of the target side, where they differ.")
+    start_from: str | None = Field(
+        None, min_length=1, description="A run folder whose tokenizers are taken, instead of learning them."
+    )
+    start_side: Literal["source", "target"] | None = Field(
+        None, description="Take only this side from there; the other is learned."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "TextSection":
         if self.shared and (self.source or self.target):
             raise ValueError("`shared: true` leaves no room for `source` or `target` settings; set `shared: false`")
+        if self.start_side is not None and (self.start_from is None or self.shared):
+            raise ValueError(
+                "`start_side` chooses one of two tokenizers of `start_from`: give that, and `shared: false`"
+            )
         units = {self.unit, *(side.unit for side in (self.source, self.target) if side)}
         if ("codes" in units) != (self.codes is not None):
             raise ValueError("unit `codes` needs the path of a codes file in `codes`, and no other unit uses one")
         if self.dropout and not units & {"bpe", "unigram", "codes"}:
             raise ValueError(f"`dropout` has no effect on unit {self.unit!r}; it works with bpe, unigram and codes")
+        if self.source and self.source.unit in ("label", "number"):
+            raise ValueError(
+                f"unit `{self.source.unit}` is for targets; a topic or a speaker stands in `data.attributes`"
+            )
         if (self.target.unit if self.target else self.unit) == "inflection":
             raise ValueError(
                 "unit `inflection` is for the source side only: set `shared: false`, `source.unit: inflection`, and "
@@ -211,6 +239,30 @@ class BagEncoderSection(Section):
     kind: Literal["bag"] = "bag"
 
 
+class CategoryEncoderSection(Section):
+    """One vector for each of the `data.attributes`: what a conditioned language model knows."""
+
+    kind: Literal["category"] = "category"
+
+
+class NoEncoderSection(Section):
+    """Nothing is read: a language model."""
+
+    kind: Literal["none"] = "none"
+
+
+class NoDecoderSection(Section):
+    """Nothing is written item by item: acceptors, transducers and masked language models."""
+
+    kind: Literal["none"] = "none"
+    layers: None = Field(None, description="There are none.")
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention to the source."""
+        return False
+
+
 class RecurrentDecoderSection(Section):
     """A recurrent decoder, with attention or without."""
 
@@ -219,10 +271,11 @@ class RecurrentDecoderSection(Section):
     layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
     residual: bool = Field(False, description="From the second layer on, add what a layer reads to what it says.")
     layer_norm: bool = Field(False, description="Layer norm inside the cell (Ba 2016); there is no fused kernel then.")
-    wiring: Literal["bahdanau", "luong", "output", "initial", "transformed", "every_step"] = Field(
+    wiring: Literal["bahdanau", "luong", "output", "initial", "transformed", "every_step", "none"] = Field(
         "bahdanau",
         description="How the source gets in. With attention: before the recurrence (`bahdanau`), after it (`luong`), "
-        "at the `output` only. Without: final states as `initial` ones, `transformed`, or a vector at `every_step`.",
+        "at the `output` only. Without: final states as `initial` ones, `transformed`, or a vector at `every_step`. "
+        "`none` is for language models.",
     )
     score: Score = Field("additive", description="How a query is compared with a key; dot needs both of one width.")
     projections: Literal["none", "learned", "split"] = Field(
@@ -245,6 +298,9 @@ class RecurrentDecoderSection(Section):
         for name in ("input_feeding", "window"):
             if self.wiring != "luong" and getattr(self, name) is not None:
                 raise ValueError(f"`{name}` has no effect on `wiring: {self.wiring}`; it belongs to `wiring: luong`")
+        for name in ("score", "projections", "heads"):
+            if not self.attends and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"`{name}` has no effect on `wiring: {self.wiring}`, which has no attention")
         return self
 
     @property
@@ -254,9 +310,12 @@ class RecurrentDecoderSection(Section):
 
 
 EncoderSection = Annotated[
-    TransformerEncoderSection | RecurrentEncoderSection | BagEncoderSection, Field(discriminator="kind")
+    TransformerEncoderSection | RecurrentEncoderSection | BagEncoderSection | CategoryEncoderSection | NoEncoderSection,
+    Field(discriminator="kind"),
 ]
-DecoderSection = Annotated[TransformerDecoderSection | RecurrentDecoderSection, Field(discriminator="kind")]
+DecoderSection = Annotated[
+    TransformerDecoderSection | RecurrentDecoderSection | NoDecoderSection, Field(discriminator="kind")
+]
 
 
 def _states(layers: int, cell: Cell) -> str:
@@ -266,7 +325,11 @@ def _states(layers: int, cell: Cell) -> str:
 class ModelSection(Section):
     """The parts of p(y | x)."""
 
-    shape: Literal["encoder-decoder"] = Field("encoder-decoder", description="What goes in and what comes out.")
+    shape: Shape = Field(
+        "encoder-decoder",
+        description="What goes in and what comes out: n → m (encoder-decoder), 0 → n (language-model), n → 1 "
+        "(acceptor), n → n (transducer), or hidden items of the input (masked-language-model).",
+    )
     width: int = Field(128, ge=2, le=16384, description="Size of embeddings and hidden states.")
     layers: int = Field(2, ge=1, le=64, description="Layers of each side.")
     dropout: float = Field(0.1, ge=0, le=0.95, description="Dropout of embeddings and hidden states.")
@@ -274,8 +337,67 @@ class ModelSection(Section):
         "target", description="Embeddings shared: source, target and output (`all`); target and output; none."
     )
     output_bias: bool = Field(False, description="Each output has a bias of its own.")
+    factors: Literal["concat", "sum"] = Field(
+        "concat", description="How the vectors of a word and its factors become one: side by side, or their sum."
+    )
+    factor_width: int = Field(16, ge=1, le=16384, description="Size of the vector of a factor (`factors: concat`).")
     encoder: EncoderSection = Field(default_factory=TransformerEncoderSection, description="Reads the source.")
     decoder: DecoderSection = Field(default_factory=TransformerDecoderSection, description="Writes the target.")
+    start_from: str | None = Field(
+        None, min_length=1, description="A run folder; what fits of its weights is where training begins."
+    )
+    start_part: Literal["encoder", "decoder"] | None = Field(
+        None, description="Start only this part, from that of the same name or the only one there is."
+    )
+
+    @model_validator(mode="after")
+    def _starts(self) -> "ModelSection":
+        if self.start_part is not None and self.start_from is None:
+            raise ValueError("`start_part` has no effect without a run folder in `start_from`")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unsaid(cls, values: Any) -> Any:
+        """A side that a shape does not have need not be told."""
+        if not isinstance(values, dict):
+            return values
+        shape = values.get("shape", "encoder-decoder")
+        missing = {"language-model": "encoder"}.get(shape, None if shape == "encoder-decoder" else "decoder")
+        return values if missing is None else {missing: {"kind": "none"}, **values}
+
+    @model_validator(mode="after")
+    def _sides(self) -> "ModelSection":
+        reads, writes = self.encoder.kind != "none", self.decoder.kind != "none"
+        wanted = (self.shape != "language-model", self.shape in ("encoder-decoder", "language-model"))
+        for name, there, needed in (("encoder", reads, wanted[0]), ("decoder", writes, wanted[1])):
+            if there != needed:
+                raise ValueError(
+                    f"`shape: {self.shape}` has {'an' if name == 'encoder' else 'a'} {name}; choose a `{name}.kind`"
+                    if needed
+                    else f"`shape: {self.shape}` has no {name}: leave `{name}` out"
+                )
+        decoder = self.decoder
+        if isinstance(decoder, RecurrentDecoderSection) and (decoder.wiring == "none") == (
+            self.shape != "language-model"
+        ):
+            raise ValueError(
+                "`decoder.wiring: none` is for `shape: language-model`, which has no source"
+                if decoder.wiring == "none"
+                else f"a language model has no source that could get in by `wiring: {decoder.wiring}`; set it to `none`"
+            )
+        if self.shape in ("transducer", "masked-language-model"):
+            encoder = self.encoder
+            if encoder.kind not in ("rnn", "transformer"):
+                raise ValueError(
+                    f"`shape: {self.shape}` needs a state for each item, which `encoder.kind: {encoder.kind}` has not; "
+                    "take rnn or transformer"
+                )
+            if isinstance(encoder, RecurrentEncoderSection) and encoder.pyramid:
+                raise ValueError(
+                    f"a `pyramid` has fewer states than items, and `shape: {self.shape}` needs one for each"
+                )
+        return self
 
     @model_validator(mode="after")
     def _sizes(self) -> "ModelSection":
@@ -345,7 +467,7 @@ class ModelSection(Section):
         wanted = f"a decoder with `wiring: initial` begins with {_states(decoder.layers or self.layers, decoder.cell)}"
         otherwise = "make them alike, or take `wiring: transformed`, which fits any encoder"
         match encoder:
-            case BagEncoderSection():
+            case BagEncoderSection() | CategoryEncoderSection():
                 offered = _states(1, "gru")
             case RecurrentEncoderSection(two_way=False, self_attention=None):
                 offered = _states(encoder.layers or self.layers, encoder.cell)
@@ -371,6 +493,20 @@ def _check_buckets(side: TransformerEncoderSection, name: str) -> None:
         )
 
 
+class MaskingSection(Section):
+    """What is hidden of a text (Devlin et al. 2019, 3.1)."""
+
+    share: float = Field(0.15, gt=0, lt=1, description="Share of the items that are asked for.")
+    masked: float = Field(0.8, ge=0, le=1, description="Of these, the share that is hidden.")
+    replaced: float = Field(0.1, ge=0, le=1, description="Of these, the share that is replaced by another item.")
+
+    @model_validator(mode="after")
+    def _shares(self) -> "MaskingSection":
+        if self.masked + self.replaced > 1:
+            raise ValueError(f"`masked` {self.masked} and `replaced` {self.replaced} are more than all together")
+        return self
+
+
 class TrainingSection(Section):
     """How the parameters are found."""
 
@@ -393,6 +529,22 @@ class TrainingSection(Section):
     select: Literal["loss"] | MetricName = Field("loss", description="What validation is judged by.")
     average: int = Field(1, ge=1, description="Validated checkpoints whose weights are averaged at the end.")
     threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
+    freeze: tuple[str, ...] = Field(
+        (), description="Parameters that stay as they are, by beginnings of names such as encoder.embedding."
+    )
+    rates: dict[str, float] = Field(
+        default_factory=dict,
+        description="Factors of the learning rate by beginnings of names; the longest that fits counts.",
+    )
+    layer_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Factor of the learning rate from each layer to the one below it; embeddings last.",
+    )
+    masking: MaskingSection = Field(
+        default_factory=lambda: MaskingSection(), description="What is hidden (masked language models)."
+    )
 
     @model_validator(mode="after")
     def _bounded(self) -> "TrainingSection":
@@ -400,6 +552,9 @@ class TrainingSection(Section):
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
+        for name, factor in self.rates.items():
+            if not 0 < factor < math.inf:
+                raise ValueError(f"`rates` has the factor {factor:g} for {name!r}; it must be above 0 and finite")
         return self
 
 
@@ -424,7 +579,9 @@ class AlignmentReading(Section):
 class EvaluationSection(Section):
     """How good the model is."""
 
-    metrics: tuple[MetricName, ...] = Field(("BLEU", "chrF", "TER"), min_length=1, description="What is measured.")
+    metrics: tuple[MetricName, ...] = Field(
+        ("BLEU", "chrF", "TER"), description="What is measured beside the perplexity; by the shape if left out."
+    )
     tokenize: Literal["13a", "none", "intl", "char"] = Field(
         "13a", description="How BLEU splits words: 13a for plain text, none for text that is split already."
     )
@@ -435,11 +592,16 @@ class EvaluationSection(Section):
     )
 
 
+Task = Literal[
+    "translation", "inflection", "language", "tagging", "classification", "rating", "generation", "pretraining"
+]
+
+
 class Recipe(Section):
     """A run: what is learned from what, how, and how it is judged."""
 
     format: Literal[1] = Field(1, description="Version of this layout.")
-    task: Literal["translation", "inflection"] = Field("translation", description="What the pairs are.")
+    task: Task = Field("translation", description="What is learned.")
     run: str = Field("runs/run", min_length=1, description="The run folder. Relative to where the command runs.")
     seed: int = Field(1, ge=0, lt=2**63, description="Every random choice follows from it.")
     data: DataSection = Field(description="Where the examples come from.")
@@ -448,6 +610,34 @@ class Recipe(Section):
     training: TrainingSection = Field(default_factory=TrainingSection, description="How the parameters are found.")
     search: SearchSection = Field(default_factory=SearchSection, description="How the best output is found.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="How good it is.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _measured(cls, values: Any) -> Any:
+        """What is measured follows from the shape where it is not told."""
+        model, text = (values.get(name) if isinstance(values, dict) else None for name in ("model", "text"))
+        evaluation = values.get("evaluation", {}) if isinstance(values, dict) else None
+        if not isinstance(model, dict) or not isinstance(evaluation, dict) or "metrics" in evaluation:
+            return values
+        target = text.get("target") if isinstance(text, dict) else None
+        number = isinstance(target, dict) and target.get("unit") == "number"
+        encoder = model.get("encoder")
+        usual: dict[str, tuple[str, ...]] = {
+            "language-model": (),
+            "masked-language-model": (),
+            "acceptor": ("pearson", "squared_error") if number else ("exact",),
+            "transducer": ("accuracy", "exact"),
+        }
+        if isinstance(encoder, dict) and encoder.get("kind") == "category":
+            usual["encoder-decoder"] = ()
+        metrics = usual.get(str(model.get("shape", "encoder-decoder")))
+        return values if metrics is None else {**values, "evaluation": {**evaluation, "metrics": metrics}}
+
+    @model_validator(mode="after")
+    def _shaped(self) -> "Recipe":
+        for told in shape_problems(self):
+            raise ValueError(told)
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> "Recipe":
@@ -470,6 +660,76 @@ class Recipe(Section):
         layers = decoder.layers or self.model.layers
         if isinstance(decoder, TransformerDecoderSection) and not -layers <= reading.layer < layers:
             raise ValueError(f"`evaluation.alignment.layer` is {reading.layer}; the decoder has {layers}, from 0")
-        if decoder.attends and reading.head is not None and not 0 <= reading.head < decoder.heads:
-            raise ValueError(f"`evaluation.alignment.head` is {reading.head}; the decoder has {decoder.heads}, from 0")
+        heads = 0 if isinstance(decoder, NoDecoderSection) else decoder.heads
+        if decoder.attends and reading.head is not None and not 0 <= reading.head < heads:
+            raise ValueError(f"`evaluation.alignment.head` is {reading.head}; the decoder has {heads}, from 0")
         return self
+
+
+def shape_problems(recipe: Recipe) -> Iterator[str]:
+    """Where data, text and evaluation do not fit the shape of the model, and how that is mended."""
+    data, text, model = recipe.data, recipe.text, recipe.model
+    shape, category = model.shape, model.encoder.kind == "category"
+    reads = shape != "language-model" and not category
+    if reads and data.source is None:
+        yield f"`shape: {shape}` reads a source: name it in `data.source`"
+    if not reads and data.source is not None:
+        what = (
+            "`encoder.kind: category` reads `data.attributes` only" if category else f"`shape: {shape}` has no source"
+        )
+        yield f"{what}: set `data.source: null`"
+    if category and not data.attributes:
+        yield "`encoder.kind: category` needs something to read: name columns or keys in `data.attributes`"
+    if data.attributes and shape in ("language-model", "transducer", "masked-language-model"):
+        yield f"`data.attributes` have no place in `shape: {shape}`; they join an encoder-decoder or an acceptor"
+    if data.factors and not reads:
+        yield "`data.factors` belong to the words of a source, and there is none"
+    if (data.target is None) != (shape == "masked-language-model"):
+        yield (
+            f"`shape: {shape}` learns a target: name it in `data.target`"
+            if data.target is None
+            else "a masked language model has no target: set `data.target: null`"
+        )
+    unit = text.target.unit if text.target else text.unit
+    if shape == "acceptor" and unit not in ("label", "number"):
+        yield (
+            f"an acceptor answers with one label or number, not with {unit}s: set `text.shared: false` and "
+            "`text.target: {unit: label}` or `{unit: number}`"
+        )
+    if shape != "acceptor" and unit in ("label", "number"):
+        yield f"`text.target.unit: {unit}` is for `shape: acceptor`"
+    if shape == "transducer" and (unit != "word" or text.shared):
+        yield "a transducer writes an item for each word: set `text.shared: false` and `text.target: {unit: word}`"
+    if not (reads and data.target is not None) and not text.shared:
+        yield "there is one text only, so there is one vocabulary: set `text.shared: true`"
+    if text.dropout and (shape == "transducer" or data.factors):
+        yield "`text.dropout` cuts words anew, and tags or factors of words would no longer fit: leave it out"
+    if data.long_lines == "cut" and (shape == "transducer" or data.factors):
+        yield "`data.long_lines: cut` would cut words from their tags or factors: take skip or refuse"
+    if shape in ("language-model", "masked-language-model") and recipe.evaluation.metrics:
+        yield f"`shape: {shape}` is judged by its perplexity: leave `evaluation.metrics` out"
+    if not recipe.evaluation.metrics and shape == "encoder-decoder" and not category:
+        yield "`evaluation.metrics` is empty: name what is measured"
+    if recipe.training.select != "loss" and not recipe.evaluation.metrics:
+        yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
+    if data.factors and model.factors == "concat":
+        if model.factor_width * len(data.factors) >= model.width:
+            yield (
+                f"{len(data.factors)} factors of `model.factor_width: {model.factor_width}` leave no room for the word "
+                f"in `model.width: {model.width}`"
+            )
+        if model.tie == "all":
+            yield "`model.tie: all` needs one width, and words have less beside their factors: take `factors: sum`"
+    if (
+        data.attributes
+        and isinstance(model.decoder, RecurrentDecoderSection)
+        and not category
+        and model.decoder.wiring == "initial"
+    ):
+        yield "`decoder.wiring: initial` would not see `data.attributes`: take `transformed` or `every_step`"
+    if (
+        shape in ("acceptor", "transducer", "masked-language-model")
+        and model.tie == "all"
+        and shape != "masked-language-model"
+    ):
+        yield f"`shape: {shape}` has no embeddings of the target to share: leave `model.tie` out"

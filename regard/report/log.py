@@ -38,6 +38,7 @@ class LogHistory:
     end: Mapping[str, Any] | None
     unreadable: tuple[int, ...]
     unknown: Mapping[str, int]
+    started_from: Mapping[str, Any] | None = None
 
 
 def read_log(path: Path) -> LogHistory:
@@ -67,6 +68,7 @@ class _Reader:
         self.end: Mapping[str, Any] | None = None
         self.unreadable: list[int] = []
         self.unknown: dict[str, int] = {}
+        self.started_from: Mapping[str, Any] | None = None
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line; what is not an event with the fields it needs is unreadable."""
@@ -83,6 +85,8 @@ class _Reader:
                 self.end = None
                 if isinstance(entry.get("step"), int):
                     self._rewind(entry["step"])
+            case "started_from":
+                self.started_from = {"run": str(entry["run"]), "lines": [str(line) for line in entry["lines"]]}
             case "step":
                 _append(self.training, _training_point(entry))
             case "validation":
@@ -113,6 +117,7 @@ class _Reader:
             end=self.end,
             unreadable=tuple(self.unreadable),
             unknown=self.unknown,
+            started_from=self.started_from,
         )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, make_batch
+from regard.data.batch import Batch
+from regard.data.collation import TextCollation
 from regard.data.example import Example
 from regard.errors import DataError
 from regard.insight import Aligned, Reading, best_reading, cross_attention
@@ -13,7 +14,6 @@ from regard.metrics import Score, alignment_error, parse_pharaoh
 from regard.metrics.alignment import Link
 from regard.models import EncoderDecoder
 from regard.models.memory import over_source
-from regard.recipe.build import Texts
 from regard.text.words import word_spans
 
 BATCH = 64
@@ -44,7 +44,7 @@ def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]
     without attention has no layers here.
     """
     source = batch.sources["source"]
-    memory = system.encoder.encode(source)
+    memory = system.memory(batch.sources)
     rows: list[list[Tensor]] = []
     for row, layers in enumerate(cross_attention(system, batch)):
         items = int(source.mask[row].sum())
@@ -56,37 +56,39 @@ def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]
     return rows
 
 
-def aligned(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -> Iterator[Aligned]:
+def aligned(system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example]) -> Iterator[Aligned]:
     """Examples that have gold links, with the attention of a teacher-forced pass over them."""
+    text = collation.source.text
+    assert text is not None
     golden = [(example, gold) for example in examples if (gold := gold_links(example)) is not None]
     for start in range(0, len(golden), BATCH):
         chunk = golden[start : start + BATCH]
-        sources = [texts.source.encode(example.source) for example, _ in chunk]
-        targets = [texts.target.encode(example.target) for example, _ in chunk]
-        batch = make_batch([one.ids for one in sources], [one.ids for one in targets])
-        attention = source_attention(system, batch)
-        for (example, gold), source, target, layers in zip(chunk, sources, targets, attention, strict=True):
+        encoded = [collation.encode(example.source, example.target) for example, _ in chunk]
+        rows = {name: [one[name] for one in encoded] for name in collation.streams}
+        attention = source_attention(system, collation.batch(rows, [()] * len(chunk)))
+        for (example, gold), layers in zip(chunk, attention, strict=True):
+            source = collation.source.columns(example.source)[0]
             yield Aligned(
                 layers=layers,
-                source=example.source,
+                source=source,
                 target=example.target,
-                source_encoding=source,
-                target_encoding=target,
+                source_encoding=text.encode(source),
+                target_encoding=collation.target.encode(example.target),
                 gold=gold,
             )
 
 
-def fitting_reading(system: EncoderDecoder, texts: Texts, examples: Sequence[Example]) -> Reading | None:
+def fitting_reading(system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example]) -> Reading | None:
     """The reading of the attention that fits the gold links best; None where there are no links or no attention."""
-    sentences = list(aligned(system, texts, examples[:CHOSEN_ON]))
+    sentences = list(aligned(system, collation, examples[:CHOSEN_ON]))
     return best_reading(sentences)[0] if sentences and sentences[0].layers else None
 
 
 def alignment_scores(
-    system: EncoderDecoder, texts: Texts, examples: Sequence[Example], reading: Reading, *, resamples: int
+    system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example], reading: Reading, *, resamples: int
 ) -> list[Score]:
     """The alignment error of a reading on the given targets; nothing where there are no gold links or no attention."""
-    sentences = list(aligned(system, texts, examples))
+    sentences = list(aligned(system, collation, examples))
     if not sentences or not sentences[0].layers:
         return []
     predicted = [one.links(reading) for one in sentences]

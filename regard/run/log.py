@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.errors import ResourceError
 from regard.files import replace_file
-from regard.training import Ended, Event, Saved, Skipped, Started, Stepped, Validated
+from regard.training import Ended, Event, Saved, Skipped, Started, StartedFrom, Stepped, Validated
 
 
 class LogWriter:
@@ -56,6 +56,8 @@ def _record(event: Event) -> dict[str, Any]:
     match event:
         case Started(total_steps=total, estimated_seconds=estimate):
             return {"event": "start", **common, "total_steps": total, "estimated_seconds": estimate}
+        case StartedFrom(run=run, lines=lines):
+            return {"event": "started_from", **common, "run": run, "lines": list(lines)}
         case Stepped():
             return {
                 "event": "step",

@@ -4,26 +4,40 @@ Inference changes nothing in it, so one model can serve many threads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
-from regard.data.batch import make_batch
-from regard.data.example import Example
+from regard.data.batch import Batch
+from regard.data.collation import TextCollation
+from regard.data.corpus import NO_EPOCH
+from regard.data.example import Example, Misfit
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score, perplexity
 from regard.metrics import evaluate as measure
-from regard.models import EncoderDecoder
-from regard.recipe.build import Texts, alignment_reading, build_metrics, build_system, load_texts, search_options
+from regard.models import EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
+from regard.recipe.build import (
+    Texts,
+    alignment_reading,
+    build_collation,
+    build_metrics,
+    load_texts,
+    search_options,
+    system_for,
+)
+from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.report import AlignmentPicture
-from regard.run.alignment import alignment_scores, source_attention
+from regard.run.alignment import alignment_scores, fitting_reading, source_attention
 from regard.run.folder import RunFolder
+from regard.run.labelling import Labeller
+from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
 from regard.run.sets import read_set
-from regard.search import SearchOptions
+from regard.search import Sampling, SearchOptions
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -56,10 +70,12 @@ class Evaluation:
         """What was cut or left out."""
         outputs = sum(prediction.cut_output for prediction in self.predictions)
         sources = sum(bool(prediction.cut_source) for prediction in self.predictions)
+        faults = sum(bool(prediction.fault) for prediction in self.predictions)
         told = (
             (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
             (sources, "sources were longer than data.max_length and only their beginning was read"),
-            (self.unscored, "pairs were longer than data.max_length and are not in the perplexity"),
+            (self.unscored, "examples were empty on a side or longer than data.max_length: not in the perplexity"),
+            (faults, "sources could not be read: see `regard predict`"),
         )
         return [f"{count:,} {what}" for count, what in told if count]
 
@@ -67,10 +83,11 @@ class Evaluation:
 class Model:
     """Predict, score, evaluate, align."""
 
-    def __init__(self, *, recipe: Recipe, system: EncoderDecoder, texts: Texts, folder: Path) -> None:
+    def __init__(self, *, recipe: Recipe, system: System, texts: Texts, folder: Path) -> None:
         self.recipe = recipe
         self.system = system.eval()
         self.texts = texts
+        self.collation = build_collation(recipe, texts)
         self.folder = folder
 
     @classmethod
@@ -78,12 +95,11 @@ class Model:
         """Open a run folder. Nothing in it is run as code, and sizes are checked before memory is taken."""
         folder = RunFolder(Path(path))
         recipe = folder.read_recipe()
-        texts = load_texts(recipe.text, folder.path)
-        sizes = {"source_vocabulary": texts.source.size, "target_vocabulary": texts.target.size}
+        texts = load_texts(recipe, folder.path)
         with torch.device("meta"):
-            expected = build_system(recipe.model, **sizes)
+            expected = system_for(recipe, texts)
         check_shapes({name: tuple(p.shape) for name, p in expected.named_parameters()}, folder)
-        system = build_system(recipe.model, **sizes)
+        system = system_for(recipe, texts)
         load_weights(system, folder.read_weights())
         return cls(recipe=recipe, system=system, texts=texts, folder=folder.path)
 
@@ -91,13 +107,26 @@ class Model:
     def parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.system.parameters())
 
-    def options(self, *, beam: int | None = None, best: int = 1) -> SearchOptions:
-        """Search as the recipe says, with what is asked for here."""
-        return search_options(self.recipe.search, beam=beam, best=best)
+    def options(self, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]) -> SearchOptions:
+        """Search as the recipe says, with what is asked for here, say `options(best=3, sample=True, top_p=0.9)`.
 
-    def predict(self, text: str, *, beam: int | None = None, best: int = 1, capture: bool = False) -> Prediction:
-        """The best output for one text; with `capture`, with its alignment."""
-        return next(self.predict_many([text], beam=beam, best=best, capture=capture))
+        Without a source text outputs have no length that theirs could be compared with.
+        """
+        options = search_options(self.recipe.search, beam=beam, best=best, **sampling)
+        return replace(options, max_ratio=None) if self.collation.source.text is None else options
+
+    def predict(
+        self,
+        text: str,
+        *,
+        beam: int | None = None,
+        best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
+        capture: bool = False,
+    ) -> Prediction:
+        """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
+        return next(self.predict_many([text], beam=beam, best=best, options=options, prefix=prefix, capture=capture))
 
     def predict_many(
         self,
@@ -105,30 +134,61 @@ class Model:
         *,
         beam: int | None = None,
         best: int = 1,
+        options: SearchOptions | None = None,
+        prefix: str = "",
         capture: bool = False,
         ahead: int | None = None,
     ) -> Iterator[Prediction]:
         """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
 
+        `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix`.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         """
-        predictor = Predictor(
-            self.system,
-            self.texts,
-            options=self.options(beam=beam, best=best),
-            capacity=self.recipe.search.batch_sentences,
-            max_source=self.recipe.data.max_length,
-            ahead=ahead,
-        )
+        if options is not None and (beam is not None or best != 1):
+            raise UsageError("beam and best are part of the options: say them there, or leave out the options")
+        options = options or self.options(beam=beam, best=best)
+        capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
+        predictor: Predictor | Labeller
+        if isinstance(self.system, Labelling):
+            if prefix or options.sample:
+                raise UsageError(f"a model of shape {self.recipe.model.shape} writes no text to draw or to begin")
+            predictor = Labeller(
+                self.system,
+                self.collation,
+                self.texts.target,
+                best=options.best,
+                capacity=capacity,
+                max_source=longest,
+                ahead=ahead,
+            )
+        else:
+            scorer, collation = self._generator()
+            predictor = Predictor(
+                scorer,
+                collation,
+                options=options,
+                prefix=prefix,
+                capacity=capacity,
+                max_source=longest,
+                ahead=ahead,
+            )
         for prediction in predictor.run(texts):
             yield self._with_alignment(prediction) if capture else prediction
+
+    def _generator(self) -> tuple[EncoderDecoder, TextCollation]:
+        """The parts of a model that writes texts."""
+        if not isinstance(self.system, EncoderDecoder) or not isinstance(self.collation, TextCollation):
+            raise UsageError(f"a model of shape {self.recipe.model.shape} writes no text")
+        return self.system, self.collation
 
     def _with_alignment(self, prediction: Prediction) -> Prediction:
         if not prediction.text.strip():
             return prediction
         source = prediction.source
         if prediction.cut_source:  # what was read of it
-            source = source[: self.texts.source.encode(source).spans[self.recipe.data.max_length - 1][1]]
+            text = self.collation.source.columns(source)[0]
+            read = self.texts.source.encode(text).spans[self.recipe.data.max_length - 1][1]
+            source = text[:read] + source[len(text) :]
         return prediction.with_alignment(self.align([(source, prediction.text)])[0])
 
     @torch.no_grad()
@@ -149,17 +209,32 @@ class Model:
     def _score(self, pairs: Sequence[tuple[str, str]]) -> Iterator[PairScore]:
         if not pairs:
             return
-        targets = [self.texts.target.encode(target).ids for _, target in pairs]
-        scores = self.system.token_log_probabilities(
-            make_batch([self.texts.source.encode(source).ids for source, _ in pairs], targets)
-        )
-        for (source, target), ids, row in zip(pairs, targets, scores, strict=True):
+        if isinstance(self.system, MaskedLanguageModel):
+            raise UsageError(
+                "a masked language model has probabilities of hidden words, not of texts; `regard evaluate` tells them"
+            )
+        batch = self.batch(pairs)
+        for (source, target), scores, mask, ids in zip(
+            pairs, self.system.token_log_probabilities(batch), batch.mask, batch.outputs, strict=True
+        ):
+            pieces = ids[mask].tolist()
             yield PairScore(
                 source=source,
                 target=target,
-                pieces=(*(self.texts.target.piece(id_) for id_ in ids), "</s>"),
-                log_probabilities=tuple(row[: len(ids) + 1].tolist()),
+                pieces=tuple(target if self.numbers else self.texts.target.piece(id_) for id_ in pieces),
+                log_probabilities=tuple(scores[mask].tolist()),
             )
+
+    def batch(self, pairs: Sequence[tuple[str, str]]) -> Batch:
+        """Given sources and targets as a batch; what is drawn for them follows from their numbers."""
+        encoded = [self.collation.encode(source, target) for source, target in pairs]
+        rows = {name: [one[name] for one in encoded] for name in self.collation.streams}
+        return self.collation.batch(rows, [(self.recipe.seed, NO_EPOCH, number) for number in range(len(pairs))])
+
+    @property
+    def numbers(self) -> bool:
+        """Whether targets are numbers."""
+        return isinstance(self.system, Rater)
 
     @property
     def reading(self) -> Reading:
@@ -178,19 +253,23 @@ class Model:
 
     def align(self, pairs: Sequence[tuple[str, str]], reading: Reading | None = None) -> list[AlignmentPicture]:
         """Attention from target to source, from one teacher-forced pass over the pairs."""
-        if not self.attends:
-            wiring = self.recipe.model.decoder.model_dump().get("wiring")
+        if not self.attends or self.collation.source.text is None:
             raise UsageError(
-                f"this model has no attention to read an alignment from: its decoder is wired as {wiring!r}, without "
-                "attention. Models with `model.decoder.wiring` bahdanau, luong or output have an alignment"
+                f"this model has no attention to a source text to read an alignment from: it is of shape "
+                f"{self.recipe.model.shape}, its decoder {describe(self.recipe.model.decoder)}"
             )
         if not pairs:
             return []
-        encoded = [(self.texts.source.encode(source), self.texts.target.encode(target)) for source, target in pairs]
-        batch = make_batch([source.ids for source, _ in encoded], [target.ids for _, target in encoded])
+        system, _ = self._generator()
+        sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
+        encoded = [
+            (self.texts.source.encode(source), self.texts.target.encode(target))
+            for source, (_, target) in zip(sources, pairs, strict=True)
+        ]
+        batch = self.batch(pairs)
         pictures: list[AlignmentPicture] = []
-        for (source, target), (from_, to), layers in zip(
-            pairs, encoded, source_attention(self.system, batch), strict=True
+        for source, (_, target), (from_, to), layers in zip(
+            sources, pairs, encoded, source_attention(system, batch), strict=True
         ):
             weights = read(layers, reading or self.reading)
             if self.aligns_words:
@@ -204,6 +283,13 @@ class Model:
             pictures.append(AlignmentPicture(source=labels[0], target=labels[1], weights=weights))
         return pictures
 
+    def best_reading(self, examples: Sequence[Example]) -> Reading | None:
+        """The reading of attention that fits the gold links of some examples best; None without links or attention."""
+        if not self.attends or self.collation.source.text is None:
+            return None
+        system, collation = self._generator()
+        return fitting_reading(system, collation, self.fitting(examples))
+
     def with_reading(self, reading: Reading) -> "Model":
         """The same model, its attention read in another way."""
         chosen = AlignmentReading(layer=reading.layer, head=reading.head, shift=1 if reading.shift else 0)
@@ -216,29 +302,39 @@ class Model:
         return read_set(self.recipe, files)
 
     def fitting(self, examples: Sequence[Example]) -> list[Example]:
-        """Those whose both sides are no longer than `data.max_length`; others cannot be scored as a whole."""
+        """Those that fit together and are no longer than `data.max_length`; others cannot be scored as a whole."""
         limit = self.recipe.data.max_length
-        return [
-            example
-            for example in examples
-            if len(self.texts.source.encode(example.source)) <= limit
-            and len(self.texts.target.encode(example.target)) <= limit
-        ]
+
+        def fits(example: Example) -> bool:
+            try:
+                rows = self.collation.encode(example.source, example.target)
+            except Misfit:
+                return False
+            return all(0 < len(row) <= limit for row in rows.values())
+
+        return [example for example in examples if fits(example)]
 
     def evaluate(self, examples: Sequence[Example], *, beam: int | None = None) -> Evaluation:
         """Predict every source and compare: the metrics of the recipe, perplexity, and alignment error if known."""
         if not examples:
             raise DataError("there is nothing to evaluate: no example was given")
         section = self.recipe.evaluation
-        predictions = tuple(self.predict_many((example.source for example in examples), beam=beam))
+        fitting = self.fitting(examples)
+        if isinstance(self.system, MaskedLanguageModel):
+            scores = masked_scores(self.system, self.collation, fitting, resamples=section.resamples)
+            return Evaluation(tuple(examples), tuple(scores), (), len(examples) - len(fitting))
+        predictions: tuple[Prediction, ...] = ()
+        if section.metrics:
+            predictions = tuple(self.predict_many((example.source for example in examples), beam=beam))
         outputs = [prediction.text for prediction in predictions]
         references = [[example.target] for example in examples]
         resamples = section.resamples
         scores = [measure(metric, outputs, references, resamples=resamples) for metric in build_metrics(section)]
-        fitting = self.fitting(examples)
-        if fitting:
+        if fitting and not self.numbers:
             scores.append(self.perplexity(fitting))
-        scores += alignment_scores(self.system, self.texts, fitting, self.reading, resamples=resamples)
+        if self.attends and self.collation.source.text is not None:
+            system, collation = self._generator()
+            scores += alignment_scores(system, collation, fitting, self.reading, resamples=resamples)
         return Evaluation(
             examples=tuple(examples),
             scores=tuple(scores),

@@ -1,14 +1,19 @@
 """From texts to texts: a loop over the search that keeps order, blanks and bounded memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from regard.data.batch import source_ids
+from regard.data.batch import Sources
+from regard.data.collation import Collation, TextCollation
+from regard.data.example import Misfit
+from regard.data.store import Row
+from regard.errors import UsageError
 from regard.models import Scorer
-from regard.recipe.build import Texts
 from regard.report import AlignmentPicture
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
+from regard.special import UNKNOWN
+from regard.text import Tokenizer
 
 AHEAD = 16
 """So many batches of texts are read ahead and sorted by length, so that alike lengths are searched together."""
@@ -29,12 +34,14 @@ class Output:
 class Prediction:
     """What was made of one text. A blank text has no outputs.
 
-    `cut_source` counts tokens of the source beyond the limit, which were not read.
+    `cut_source` counts tokens of the source beyond the limit, which were not read; `fault` says what was wrong with
+    the source where it could not be read at all.
     """
 
     source: str
     outputs: tuple[Output, ...]
     cut_source: int = 0
+    fault: str = ""
     alignment: AlignmentPicture | None = None
 
     @property
@@ -58,23 +65,77 @@ class Prediction:
         return replace(self, alignment=alignment)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """The rows of a source, no longer than a model may read."""
+
+    rows: Mapping[str, Row]
+    items: int
+    readable: bool = True
+    cut: int = 0
+    fault: str = ""
+    prefix: tuple[int, ...] = ()  # how the output begins, where there is nothing but that to read
+
+
+def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
+    """A line as rows of ids. A blank one has none; one with wrong columns has a fault."""
+    if not line.strip():
+        return SourceLine(rows={}, items=0, readable=False)
+    try:
+        rows = collation.source.encode(line)
+    except Misfit as misfit:
+        return unreadable(str(misfit))
+    longest = max(len(row) for row in rows.values())
+    kept = {name: row[:limit] for name, row in rows.items()}
+    return SourceLine(rows=kept, items=min(longest, limit), cut=max(0, longest - limit))
+
+
+def unreadable(fault: str) -> SourceLine:
+    """A line that is answered with a blank."""
+    return SourceLine(rows={}, items=0, readable=False, fault=fault)
+
+
+def read_beginning(target: Tokenizer, line: str, limit: int) -> SourceLine:
+    """What a language model goes on from; a blank line is the beginning of all."""
+    try:
+        prefix = forced_tokens(line, target)
+    except UsageError as error:
+        return unreadable(str(error))
+    if len(prefix) > limit:
+        return unreadable(f"a beginning of {len(prefix)} tokens is longer than data.max_length ({limit})")
+    return SourceLine(rows={}, items=len(prefix), prefix=prefix)
+
+
+def by_length(lines: Sequence[SourceLine]) -> list[int]:
+    """Which lines can be read, the shortest first."""
+    return sorted((index for index, line in enumerate(lines) if line.readable), key=lambda index: lines[index].items)
+
+
+def source_batch(collation: Collation, lines: Sequence[SourceLine]) -> Sources:
+    """Several readable sources as one."""
+    rows = {name: [line.rows[name] for line in lines] for name in collation.source.streams}
+    return collation.source.sources(rows, len(lines))
+
+
 class Predictor:
-    """Searches texts with one set of options."""
+    """Searches texts with one set of options. A text's number is its request's id, by which samples are drawn."""
 
     def __init__(
         self,
         scorer: Scorer,
-        texts: Texts,
+        collation: TextCollation,
         *,
         options: SearchOptions,
         capacity: int,
         max_source: int,
+        prefix: str = "",
         ahead: int | None = None,
     ) -> None:
         """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
+        self.prefix = forced_tokens(prefix, collation.target)
         self.ahead = AHEAD * capacity if ahead is None else ahead
         self.scorer = scorer
-        self.texts = texts
+        self.collation = collation
         self.options = options
         self.capacity = capacity
         self.max_source = max_source
@@ -82,28 +143,38 @@ class Predictor:
     def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
         """One prediction for each text, in order."""
         rest = iter(texts)
+        number = 0
         while window := list(islice(rest, self.ahead)):
-            yield from self._window(window)
+            yield from self._window(window, number)
+            number += len(window)
 
-    def _window(self, texts: Sequence[str]) -> Iterator[Prediction]:
-        encoded = [self.texts.source.encode(text).ids if text.strip() else () for text in texts]
-        order = sorted((index for index, ids in enumerate(encoded) if ids), key=lambda index: len(encoded[index]))
+    def _window(self, texts: Sequence[str], first: int) -> Iterator[Prediction]:
+        lines = [self._read(text) for text in texts]
         search = Search(self.scorer, capacity=self.capacity)
-        search.add(self._request(index, encoded[index]) for index in order)
+        search.add(self._request(first + index, lines[index]) for index in by_length(lines))
         found: dict[int, Finished] = {}
         while search.busy:
             found.update((finished.id, finished) for finished in search.step())
-        for index, text in enumerate(texts):
-            outputs = tuple(self._output(one) for one in found[index].hypotheses) if index in found else ()
-            cut = max(0, len(encoded[index]) - self.max_source)
-            yield Prediction(source=text, outputs=outputs, cut_source=cut)
+        for number, (text, line) in enumerate(zip(texts, lines, strict=True), start=first):
+            outputs = tuple(self._output(one) for one in found[number].hypotheses) if number in found else ()
+            yield Prediction(source=text, outputs=outputs, cut_source=line.cut, fault=line.fault)
 
-    def _request(self, index: int, ids: Sequence[int]) -> Request:
-        kept = ids[: self.max_source]
-        return Request(id=index, sources={"source": source_ids([kept])}, items=len(kept), options=self.options)
+    def _read(self, text: str) -> SourceLine:
+        if self.collation.source.streams:
+            return read_source(self.collation, text, self.max_source)
+        return read_beginning(self.collation.target, text, self.max_source)
+
+    def _request(self, number: int, line: SourceLine) -> Request:
+        return Request(
+            id=number,
+            sources=source_batch(self.collation, [line]),
+            items=line.items,
+            options=self.options,
+            prefix=self.prefix or line.prefix,
+        )
 
     def _output(self, hypothesis: Hypothesis) -> Output:
-        target = self.texts.target
+        target = self.collation.target
         return Output(
             text=_one_line(target.decode(hypothesis.tokens)),
             pieces=tuple(target.piece(id_) for id_ in hypothesis.tokens),
@@ -111,6 +182,22 @@ class Predictor:
             score=hypothesis.score,
             complete=hypothesis.complete,
         )
+
+
+def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:
+    """A text as the beginning of an output.
+
+    Where the text stops inside a word, its last tokens are not those of the whole word: what comes out begins with the
+    text, but along a path the model has hardly learned.
+    """
+    encoding = target.encode(prefix)
+    for id_, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
+        if id_ == UNKNOWN:
+            raise UsageError(
+                f"outputs cannot begin with {prefix!r}: {prefix[start:end]!r} is not in the vocabulary of the model's "
+                "outputs; leave it out of the prefix"
+            )
+    return encoding.ids
 
 
 def _one_line(text: str) -> str:

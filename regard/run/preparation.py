@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data import Ledger, Store, cache_folder, prepare, read_examples, split_off, store_key
+from regard.data.collation import Collation
 from regard.data.corpus import Redraw
 from regard.data.example import Example
 from regard.data.store import hash_file
 from regard.files import replace_file
-from regard.recipe.build import Texts, load_texts, text_names, train_texts
+from regard.recipe.build import Texts, build_collation, load_texts, text_names, train_texts
 from regard.recipe.schema import DataSection, Recipe
 from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
+from regard.run.starting import start_texts
 from regard.text.tokenizer import Draw
 
 SPLIT_MINIMUM, SPLIT_MAXIMUM = 20, 1000
@@ -28,6 +30,7 @@ class Prepared:
     """Everything that training needs of the data."""
 
     texts: Texts
+    collation: Collation
     train: Store
     valid: Store
     valid_examples: Sequence[Example]
@@ -44,6 +47,7 @@ def examples_of(section: DataSection, paths: Paths, ledger: Ledger) -> list[Exam
             format=section.format,
             source=section.source,
             target=section.target,
+            further=(*section.factors, *section.attributes),
             bad_lines=section.bad_lines,
             ledger=ledger,
         )
@@ -56,13 +60,15 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     train, valid, test, split = _sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
-    for example in (*valid, *test, *(one for each in further.values() for one in each)):
-        gold_links(example)  # a link that cannot be is better told before training than after it
-    key = _text_key(recipe, folder)
+    if recipe.model.decoder.attends and recipe.data.source is not None:
+        for example in (*valid, *test, *(one for each in further.values() for one in each)):
+            gold_links(example)  # a link that cannot be is better told before training than after it
+    key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
     return Prepared(
         texts=texts,
-        train=_store(recipe, texts, key, "train", train, ledger),
-        valid=_store(recipe, texts, key, "valid", valid, ledger),
+        collation=collation,
+        train=_store(recipe, collation, key, "train", train, ledger),
+        valid=_store(recipe, collation, key, "valid", valid, ledger),
         valid_examples=valid,
         tests={"test": test, **further},
         split=split,
@@ -89,7 +95,7 @@ def _sets(
     if valid is not None and test is not None:
         return train, valid, test, {}
     split = split_off(
-        [example.source for example in train],
+        [example.source or example.target for example in train],
         share=section.split,
         seed=recipe.seed,
         minimum=SPLIT_MINIMUM,
@@ -118,21 +124,27 @@ def _write_examples(path: Path, examples: Sequence[Example]) -> None:
 
 
 def _texts(recipe: Recipe, folder: RunFolder, train: Sequence[Example]) -> Texts:
-    if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe.text)):
-        return load_texts(recipe.text, folder.path)
-    texts = train_texts(recipe.text, (one.source for one in train), (one.target for one in train))
+    if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe)):
+        return load_texts(recipe, folder.path)
+    sources, targets = [one.source for one in train], [one.target for one in train]
+    texts = start_texts(recipe, lambda rest: train_texts(rest, sources, targets))
     texts.save(folder.path)
     return texts
 
 
 def _text_key(recipe: Recipe, folder: RunFolder) -> list[str]:
     """What the tokenizers are, byte by byte."""
-    files = (path for name in text_names(recipe.text) for path in sorted(folder.path.glob(f"{name}.*")))
+    files = (path for name in text_names(recipe) for path in sorted(folder.path.glob(f"{name}.*")))
     return [hash_file(path) for path in files]
 
 
 def _store(
-    recipe: Recipe, texts: Texts, text_key: Sequence[str], name: str, examples: Sequence[Example], ledger: Ledger
+    recipe: Recipe,
+    collation: Collation,
+    text_key: Sequence[str],
+    name: str,
+    examples: Sequence[Example],
+    ledger: Ledger,
 ) -> Store:
     section = recipe.data
     given = section.valid if name == "valid" and section.valid is not None else section.train
@@ -143,15 +155,15 @@ def _store(
         "data": section.model_dump(mode="json", exclude={"train", "valid", "test", "further"}),
         "given": [paths is not None for paths in (section.valid, section.test)],
         "text": list(text_key),
+        "shape": recipe.model.shape,
     }
     return prepare(
         examples,
-        encoders={
-            "source": lambda text: texts.source.encode(text).ids,
-            "target": lambda text: texts.target.encode(text).ids,
-        },
+        streams=collation.streams,
+        encode=collation.encode,
         folder=cache_folder() / "stores",
         key=store_key(files, settings),
+        bad_lines=section.bad_lines,
         empty_lines=section.empty_lines,
         long_lines=section.long_lines,
         max_length=section.max_length,
@@ -169,8 +181,8 @@ def redraw_with(texts: Texts, rate: float, max_length: int) -> Redraw | None:
         return None
 
     def redraw(stream: str, ids: Sequence[int], key: tuple[int, ...]) -> Sequence[int]:
-        tokenizer = texts.source if stream == "source" else texts.target
-        if tokenizer.unit not in DRAWN:
+        tokenizer = {"source": texts.source, "target": texts.target}.get(stream)
+        if tokenizer is None or tokenizer.unit not in DRAWN:
             return ids
         drawn = tokenizer.encode(tokenizer.decode(ids), Draw(rate=rate, key=key)).ids
         return drawn if len(drawn) <= max_length else ids

@@ -8,18 +8,13 @@ import torch
 
 from regard.files import replace_file
 from regard.recipe import dump_recipe
-from regard.recipe.schema import (
-    BagEncoderSection,
-    DecoderSection,
-    EncoderSection,
-    Recipe,
-    RecurrentDecoderSection,
-    RecurrentEncoderSection,
-)
+from regard.recipe.describe import describe
+from regard.recipe.schema import Recipe
 from regard.report import (
     AlignmentPicture,
     CardData,
     Facts,
+    LogHistory,
     ReportData,
     Sample,
     SetScore,
@@ -35,7 +30,16 @@ from regard.text import Tokenizer
 from regard.training import Progress
 
 PICTURES = 6
-PIPELINE = {"translation": "translation", "inflection": "text2text-generation"}
+PIPELINE = {
+    "translation": "translation",
+    "inflection": "text2text-generation",
+    "language": "text-generation",
+    "generation": "text-generation",
+    "tagging": "token-classification",
+    "classification": "text-classification",
+    "rating": "text-classification",
+    "pretraining": "fill-mask",
+}
 
 
 def write_results(
@@ -67,7 +71,7 @@ def report_data(
         title=f"{model.recipe.task}: {folder.path.name}",
         run=str(folder.path),
         recipe=dump_recipe(model.recipe),
-        facts=model_facts(model),
+        facts=[*model_facts(model), *start_facts(history)],
         data=data_facts(model.recipe, prepared),
         findings=prepared.ledger.summary().splitlines(),
         training=history.training,
@@ -95,13 +99,13 @@ def samples(evaluation: Evaluation, count: int) -> list[Sample]:
 
 def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> list[AlignmentPicture]:
     """Alignments of outputs; gold links are drawn where the output is the reference and they are known."""
+    if not model.attends or model.collation.source.text is None:
+        return []
     chosen = [
         (example, prediction)
         for example, prediction in zip(evaluation.examples, evaluation.predictions, strict=True)
         if prediction.text.strip() and not prediction.cut_source
     ][:count]
-    if not model.attends:
-        return []
     drawn = model.align([(prediction.source, prediction.text) for _, prediction in chosen])
     return [
         AlignmentPicture(
@@ -119,30 +123,18 @@ def model_facts(model: Model) -> Facts:
     section = model.recipe.model
     return [
         ("Shape", section.shape),
-        ("Encoder", _side(section.encoder, section.layers)),
-        ("Decoder", _side(section.decoder, section.layers)),
+        ("Encoder", describe(section.encoder, section.layers)),
+        ("Decoder", describe(section.decoder, section.layers)),
         ("Width", f"{section.width}"),
         ("Parameters", f"{model.parameters:,}"),
         ("Reading of attention", _reading(model)),
     ]
 
 
-def _side(side: EncoderSection | DecoderSection, common: int) -> str:
-    """A side of a model in a few words."""
-    match side:
-        case BagEncoderSection():
-            return "bag of words"
-        case RecurrentEncoderSection():
-            ways = "two-way" if side.two_way else "reversed" if side.reversed else "one-way"
-            return f"{ways} {side.cell}, {_layers(side.layers or common)}"
-        case RecurrentDecoderSection():
-            return f"{side.cell}, {_layers(side.layers or common)}, wiring {side.wiring}"
-        case _:
-            return f"{side.kind}, {_layers(side.layers or common)}"
-
-
-def _layers(count: int) -> str:
-    return "1 layer" if count == 1 else f"{count} layers"
+def start_facts(history: LogHistory) -> Facts:
+    """The run whose weights this one began with, and what was taken of them."""
+    start = history.started_from
+    return [] if start is None else [("Started from", "; ".join((Path(start["run"]).name, *start["lines"])))]
 
 
 def _reading(model: Model) -> str:
@@ -157,11 +149,14 @@ def _reading(model: Model) -> str:
 def data_facts(recipe: Recipe, prepared: Prepared) -> Facts:
     train = recipe.data.train
     files = train if isinstance(train, str) else " + ".join(train)
-    sets = [(f"Set “{name}”", f"{len(examples):,} pairs") for name, examples in prepared.tests.items()]
+    what = "pairs" if recipe.data.source is not None and recipe.data.target is not None else "examples"
+    sets = [(f"Set “{name}”", f"{len(examples):,} {what}") for name, examples in prepared.tests.items()]
+    side = "target" if recipe.data.target is not None else "source"
+    tokens = int(prepared.train.lengths(side).sum())
     return [
         ("Files", ", ".join(Path(file).name for file in files.split(" + "))),
-        ("Training", f"{len(prepared.train):,} pairs, {int(prepared.train.lengths('target').sum()):,} target tokens"),
-        ("Validation", f"{len(prepared.valid):,} pairs"),
+        ("Training", f"{len(prepared.train):,} {what}, {tokens:,} {side} tokens"),
+        ("Validation", f"{len(prepared.valid):,} {what}"),
         *sets,
     ]
 

@@ -11,7 +11,7 @@ from regard.data.lines import STDIN, read_lines
 from regard.errors import UsageError
 from regard.recipe.schema import DataSection, Recipe
 
-Layout = tuple[Format | Literal["auto"], Column, Column]
+Layout = tuple[Format | Literal["auto"], Column | None, Column | None]
 
 AS_FOUND: Layout = ("auto", 0, 1)
 
@@ -20,16 +20,45 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
     """Examples of one file of pairs, or of two parallel files.
 
     Columns and keys that the recipe names hold here too, where the file is of that kind; else a look at it decides.
+    Where they are more or fewer than a source and a target, there is nothing to look for. A set that a run has split
+    off is read as it was written.
     """
     if not 1 <= len(files) <= 2:
         raise UsageError(f"one file of pairs or two parallel files are needed, and {len(files)} were given")
-    format, source, target = _layout(recipe.data, files)
+    section = recipe.data
     paths = files[0] if len(files) == 1 else tuple(files)
+    further = (*section.factors, *section.attributes)
+    if _split_off(files):
+        layout: Layout = ("jsonl", "source", "target")
+        further = ()
+    elif further or section.source is None or section.target is None:
+        layout = (section.format, section.source, section.target)
+    else:
+        layout = _layout(section, files)
+    format, source, target = layout
     return list(
         read_examples(
-            paths, format=format, source=source, target=target, bad_lines=recipe.data.bad_lines, ledger=ledger
+            paths,
+            format=format,
+            source=source,
+            target=target,
+            further=further,
+            bad_lines=section.bad_lines,
+            ledger=ledger,
         )
     )
+
+
+def _split_off(files: Sequence[str]) -> bool:
+    """Whether a file is one that a run has written: its records know where they came from."""
+    if len(files) != 1 or files[0] == STDIN or not files[0].endswith(".jsonl"):
+        return False
+    first = next((line for line in read_lines(files[0], bad_lines="blank") if line.strip()), "")
+    try:
+        record = parse_record(first)
+    except ValueError:
+        return False
+    return {"source", "target"} <= record.keys() and isinstance(record.get("place"), dict)
 
 
 def _layout(section: DataSection, files: Sequence[str]) -> Layout:
@@ -47,7 +76,7 @@ def _layout(section: DataSection, files: Sequence[str]) -> Layout:
 
 
 def _has_keys(file: str, section: DataSection) -> bool:
-    """Whether the first record has the keys of the recipe; sets that a run splits off have keys of their own."""
+    """Whether the first record has the keys of the recipe."""
     first = next((line for line in read_lines(file, bad_lines="blank") if line.strip()), "")
     keys = [key for key in (section.source, section.target) if isinstance(key, str)]
     try:

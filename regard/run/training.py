@@ -10,16 +10,16 @@ from regard.data import Ledger
 from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
-from regard.recipe.build import build_system, training_settings
+from regard.recipe.build import system_for, training_settings
 from regard.recipe.schema import AlignmentReading, Recipe
-from regard.run.alignment import fitting_reading
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
+from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
-from regard.training import Event, Observer, Outcome, Trainer, Validated, average, load_weights, weights
+from regard.training import Event, Observer, Outcome, StartedFrom, Trainer, Validated, average, load_weights, weights
 
 MAY_CHANGE = {
     "training": {
@@ -57,6 +57,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     folder = RunFolder(Path(recipe.run))
     folder.create()
     with folder.locked():
+        check_start(recipe, folder, overwrite=overwrite)
         if overwrite:
             folder.clear()
         recipe = check_same(recipe, folder)
@@ -67,7 +68,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
         folder.write_recipe(recipe)
         write_prepared(prepared, folder)
         model, outcome = _fit(recipe, folder, prepared, observers)
-        if reading := fitting_reading(model.system, model.texts, model.fitting(prepared.valid_examples)):
+        if reading := model.best_reading(prepared.valid_examples):
             model = model.with_reading(reading)
         folder.write_recipe(model.recipe)
         evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
@@ -78,16 +79,18 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
 def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> tuple[Model, Outcome]:
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
-    system = build_system(recipe.model, source_vocabulary=texts.source.size, target_vocabulary=texts.target.size)
+    system = system_for(recipe, texts)
+    start = start_system(system, texts, recipe, folder)
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(
         prepared.train,
+        prepared.collation,
         tokens=section.batch_tokens,
         seed=recipe.seed,
         redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
     )
-    valid = StoreCorpus(prepared.valid, tokens=section.batch_tokens, seed=recipe.seed)
+    valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
     def keep_best(event: Event) -> None:
         """Whoever stops a training has the best model so far."""
@@ -103,6 +106,8 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         checkpoints=folder.checkpoints,
         observers=[LogWriter(folder.log), keep_best, *observers],
     )
+    if start is not None:
+        trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
     outcome = trainer.run()
     _choose_weights(trainer)
     folder.write_weights(weights(system))

@@ -1,6 +1,7 @@
 """What search finds."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,31 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A request that is done: its best hypotheses, best first.
+    """A request that is done: its best hypotheses, best first, or its samples in the order of their numbers.
 
-    There are fewer than asked for where fewer outputs ended within the limit, and none only where the scorer permitted
-    nothing at all. Outputs that were cut off are listed only if none ended.
+    There are fewer of the best than asked for where fewer outputs ended within the limit, and outputs that were cut off
+    are listed only if none ended. Samples are all there, cut off or not. Nothing at all is found only where the scorer
+    permitted nothing.
     """
 
     id: int
     hypotheses: tuple[Hypothesis, ...]
+
+
+class Outcome(Protocol):
+    """What one request has found so far."""
+
+    def add(self, hypothesis: Hypothesis, sample: int) -> None:
+        """A row came to its end; `sample` is the number it was started with."""
+        ...
+
+    def is_open(self, log_probability: float) -> bool:
+        """Whether running rows, the best of which has this log-probability, can still change the outcome."""
+        ...
+
+    @property
+    def takes_cut(self) -> bool:
+        """Whether rows that the limit cuts off belong to it."""
+        ...
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]: ...

@@ -1,12 +1,13 @@
 """Characters to ids and back: units of text, vocabularies, normalisation, and the words behind tokens."""
 
-from regard.text.build import Unit, load_tokenizer, train_tokenizer
+from regard.text.build import Answer, Unit, load_tokenizer, train_answers, train_tokenizer
 from regard.text.byte import ByteTokenizer
 from regard.text.character import CharacterTokenizer
 from regard.text.codes import Codes, CodesTokenizer
 from regard.text.encoding import Encoding
 from regard.text.imported import ImportedTokenizer
 from regard.text.inflection import InflectionTokenizer
+from regard.text.label import LabelTokenizer, NumberTokenizer
 from regard.text.normal import Normalised, NormalisedTokenizer, Normaliser
 from regard.text.piece import PieceTokenizer
 from regard.text.tokenizer import Draw, Tokenizer
@@ -14,6 +15,7 @@ from regard.text.word import WordTokenizer
 from regard.text.words import tokens_to_words, word_spans
 
 __all__ = [
+    "Answer",
     "ByteTokenizer",
     "CharacterTokenizer",
     "Codes",
@@ -22,15 +24,18 @@ __all__ = [
     "Encoding",
     "ImportedTokenizer",
     "InflectionTokenizer",
+    "LabelTokenizer",
     "Normalised",
     "NormalisedTokenizer",
     "Normaliser",
+    "NumberTokenizer",
     "PieceTokenizer",
     "Tokenizer",
     "Unit",
     "WordTokenizer",
     "load_tokenizer",
     "tokens_to_words",
+    "train_answers",
     "train_tokenizer",
     "word_spans",
 ]

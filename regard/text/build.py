@@ -10,6 +10,7 @@ from regard.text.character import CharacterTokenizer
 from regard.text.codes import Codes, CodesTokenizer
 from regard.text.imported import ImportedTokenizer
 from regard.text.inflection import InflectionTokenizer
+from regard.text.label import LabelTokenizer, NumberTokenizer
 from regard.text.normal import Form, NormalisedTokenizer, Normaliser
 from regard.text.piece import PieceTokenizer
 from regard.text.storage import Fields, StoredTokenizer, read_fields
@@ -17,8 +18,11 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.word import WordTokenizer
 
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
+Answer = Literal["label", "number"]
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
+MOST_LABELS: Final = 1_000_000
 
 
 def train_tokenizer(
@@ -74,17 +78,28 @@ def _train(texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, c
             assert_never(unit)
 
 
+def train_answers(texts: Iterable[str], *, unit: Answer) -> Tokenizer:
+    """A tokenizer for answers that are no text: labels, which are all kept, or numbers."""
+    match unit:
+        case "label":
+            return LabelTokenizer.train(texts, size=MOST_LABELS)
+        case "number":
+            return NumberTokenizer()
+        case _:
+            assert_never(unit)
+
+
 def load_tokenizer(folder: Path, name: str) -> Tokenizer:
     """The tokenizer that `save(folder, name)` wrote; ModelError for anything else."""
     fields = read_fields(folder / f"{name}.json")
-    unit = fields.choice("unit", UNITS)
+    unit = fields.choice("unit", (*UNITS, *ANSWERS))
     if not fields.has("normal"):
         return _restore(fields, unit)
     normaliser = Normaliser(form=fields.choice("normal", FORMS), lowercase=fields.flag("lowercase"))
     return NormalisedTokenizer(inner=_restore(fields, unit), normaliser=normaliser)
 
 
-def _restore(fields: Fields, unit: Unit) -> StoredTokenizer:
+def _restore(fields: Fields, unit: Unit | Answer) -> StoredTokenizer:
     match unit:
         case "word":
             return WordTokenizer.restore(fields)
@@ -100,5 +115,9 @@ def _restore(fields: Fields, unit: Unit) -> StoredTokenizer:
             return InflectionTokenizer.restore(fields)
         case "imported":
             return ImportedTokenizer.restore(fields)
+        case "label":
+            return LabelTokenizer.restore(fields)
+        case "number":
+            return NumberTokenizer.restore(fields)
         case _:
             assert_never(unit)

@@ -1,7 +1,7 @@
 """How is θ found?"""
 
 from regard.training.checkpoints import Checkpoint, Checkpoints
-from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Stepped, Validated
+from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, StartedFrom, Stepped, Validated
 from regard.training.interrupt import Interrupted
 from regard.training.loop import Corpus, Outcome, Trainer, Verdict, average, load_weights, weights
 from regard.training.progress import Progress
@@ -21,6 +21,7 @@ __all__ = [
     "Settings",
     "Skipped",
     "Started",
+    "StartedFrom",
     "Stepped",
     "Trainer",
     "Validated",

@@ -17,6 +17,15 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class StartedFrom:
+    """Before `Started`: the weights of another run are where this one begins; what was taken of them, in lines."""
+
+    progress: Progress
+    run: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stepped:
     """The mean loss of the steps since the last of these events."""
 
@@ -55,5 +64,5 @@ class Ended:
     reason: str
 
 
-Event = Started | Stepped | Validated | Saved | Skipped | Ended
+Event = StartedFrom | Started | Stepped | Validated | Saved | Skipped | Ended
 Observer = Callable[[Event], None]

@@ -21,6 +21,7 @@ from regard.errors import DivergedError
 from regard.models import System
 from regard.training.checkpoints import Checkpoint, Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
+from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
 from regard.training.progress import Progress
@@ -79,8 +80,15 @@ class Trainer:
         self.validate = validate
         self.checkpoints = checkpoints
         self.observers = observers
+        learning = groups(system.named_parameters(), settings)
+        system.requires_grad_(False)
+        for parameter in (one for group in learning for one in group.parameters):
+            parameter.requires_grad_(True)
         self.optimizer = torch.optim.AdamW(
-            system.parameters(), lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay
+            [{"params": group.parameters, "factor": group.factor} for group in learning],
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
         )
         self.progress = Progress()
         self.meter = Meter()
@@ -119,7 +127,7 @@ class Trainer:
         step = self.progress.step + 1
         rate = learning_rate(step, self.settings)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.optimizer.zero_grad(set_to_none=True)
         count = sum(part.tokens for part in parts)
         total = likelihood = 0.0

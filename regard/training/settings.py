@@ -1,6 +1,7 @@
 """How training goes: the numbers the loop needs, all in one frozen value."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 ScheduleName = Literal["inverse_sqrt", "constant"]
@@ -27,6 +28,9 @@ class Settings:
     patience: int | None = 10
     average: int = 1
     log_every: int = 20
+    freeze: tuple[str, ...] = ()
+    rates: Mapping[str, float] = field(default_factory=dict)
+    layer_decay: float | None = None
 
 
 def learning_rate(step: int, settings: Settings) -> float:

@@ -69,6 +69,45 @@ def test_nbest_tells_line_score_and_text(regard: Command, run: Path, content: by
     assert rows[0][2] == best.out.splitlines()[0]
 
 
+def test_samples_are_told_with_their_log_probability(
+    regard: Command, run: Path, content: bytes, trained: Trained
+) -> None:
+    rules = ["--sample", "--temperature", "2", "--top-k", "9", "--top-p", "0.99", "--min-p", "0.001", "--typical", "1"]
+    result = regard("predict", run, *rules, "--seed", "3", "--nbest", "2", stdin=content)
+    assert (result.code, result.err) == (0, "")
+    options = trained.model.options(
+        best=2, sample=True, temperature=2.0, top_k=9, top_p=0.99, min_p=0.001, typical=1.0, seed=3
+    )
+    expected = []
+    for number, one in enumerate(trained.model.predict_many(LINES, options=options), start=1):
+        expected += [f"{number}\t{output.log_probability:.6f}\t{output.text}" for output in one.outputs]
+        expected += [] if one.outputs else [f"{number}\t\t"]
+    assert result.out.splitlines() == expected
+    assert regard("predict", run, *rules, "--seed", "4", "--nbest", "2", stdin=content).out != result.out
+    single = regard("predict", run, *rules, "--seed", "3", stdin=content)
+    assert single.out.splitlines()[0] == trained.model.predict("a b c", options=options).text
+
+
+def test_a_prefix_begins_every_output(regard: Command, run: Path, content: bytes) -> None:
+    result = regard("predict", run, "--prefix", "H A", stdin=content)
+    assert [line[:3] for line in result.out.splitlines()] == ["H A", "", "H A", "", "H A"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--top-k", "3"], "top_k can only have an effect on samples; ask for sample as well"),
+        (["--sample", "--beam", "3"], "a beam (3) has no effect on samples; leave it out"),
+        (["--sample", "--temperature", "0"], "temperature must be a number above 0, not 0.0"),
+        (["--prefix", "§"], "outputs cannot begin with '§'"),
+    ],
+)
+def test_what_cannot_be_asked_for(regard: Command, run: Path, arguments: list[str], message: str) -> None:
+    result = regard("predict", run, *arguments, stdin=b"a\n")
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+
+
 def test_json_lines(regard: Command, run: Path, content: bytes, trained: Trained) -> None:
     result = regard("predict", run, "--jsonl", "--nbest", "2", "--align", stdin=content)
     records = [json.loads(line) for line in result.out.splitlines()]

@@ -146,3 +146,18 @@ def test_one_batch_is_passed_on_as_it_is() -> None:
 def test_nothing_is_dropped_or_made_up_in_a_join(first: Sources, second: Sources, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         join_sources([first, second])
+
+
+def test_categories_join_row_by_row_even_without_any_attribute() -> None:
+    known = torch.tensor([[True, False]])
+    one, other = (Category(values=torch.tensor([[value, value]]), mask=known) for value in (3, 4))
+    joined = join_sources([{"source": one}, {"source": other}])["source"]
+    assert isinstance(joined, Category)
+    assert joined.values.tolist() == [[3, 3], [4, 4]]
+    assert joined.mask.tolist() == [[True, False]] * 2
+    nothing = Category(values=torch.zeros(2, 0, dtype=torch.long), mask=torch.zeros(2, 0, dtype=torch.bool))
+    joined = join_sources([{"source": nothing}] * 3)["source"]
+    assert isinstance(joined, Category)
+    assert joined.values.shape == joined.mask.shape == (6, 0)
+    assert joined.values.dtype == torch.long
+    assert joined.mask.dtype == torch.bool

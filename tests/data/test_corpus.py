@@ -12,14 +12,14 @@ from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.data.corpus import StoreCorpus
 from regard.special import END, START
-from tests.toys import toy_ids, toy_pairs, toy_store
+from tests.toys import toy_collation, toy_ids, toy_pairs, toy_store
 
 COUNT = 40
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> StoreCorpus:
-    return StoreCorpus(toy_store(tmp_path, COUNT), tokens=40, seed=3)
+    return StoreCorpus(toy_store(tmp_path, COUNT), toy_collation(), tokens=40, seed=3)
 
 
 def rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -97,7 +97,7 @@ def test_texts_are_drawn_anew_in_each_epoch_and_not_for_judging(tmp_path: Path) 
         return [*ids, 4 + key[1]] if stream == "source" else ids
 
     store = toy_store(tmp_path, COUNT)
-    corpus = StoreCorpus(store, tokens=40, seed=3, redraw=redraw)
+    corpus = StoreCorpus(store, toy_collation(), tokens=40, seed=3, redraw=redraw)
     for number in (0, 1, 2):
         sources = Counter(row[0] for (batch,) in epoch(corpus, number) for row in rows(batch))
         assert sources == Counter((*source, 4 + number) for (source, _) in EXPECTED.elements())
@@ -108,4 +108,5 @@ def test_texts_are_drawn_anew_in_each_epoch_and_not_for_judging(tmp_path: Path) 
     assert {row[0][-1] for row in rows(across[0][1][0])} == {4}
     assert {row[0][-1] for row in rows(across[1][1][0])} == {5}
     assert Counter(row for batch in corpus.once() for row in rows(batch)) == EXPECTED
-    assert torch.equal(next(corpus.once()).inputs, next(StoreCorpus(store, tokens=40, seed=3).once()).inputs)
+    plain = StoreCorpus(store, toy_collation(), tokens=40, seed=3)
+    assert torch.equal(next(corpus.once()).inputs, next(plain.once()).inputs)

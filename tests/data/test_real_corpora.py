@@ -45,7 +45,9 @@ def test_multi30k_prepared_with_little_padding(corpora: Path, tmp_path: Path) ->
 
     store: Store = prepare(
         read_examples(paths, ledger=ledger),
-        encoders={"source": words, "target": words},
+        streams=("source", "target"),
+        encode=lambda source, target: {"source": words(source), "target": words(target)},
+        bad_lines="refuse",
         folder=tmp_path,
         key=store_key(paths, {"unit": "word"}),
         empty_lines="refuse",

@@ -25,14 +25,18 @@ def letters(text: str) -> list[int]:
     return [ord(letter) for letter in text]
 
 
+def both(source: str, target: str) -> dict[str, list[int]]:
+    return {"source": letters(source), "target": letters(target)}
+
+
 def examples(*rows: tuple[str, str]) -> list[Example]:
     return [Example({"source": s, "target": t}, Place("a.tsv", n)) for n, (s, t) in enumerate(rows, start=1)]
 
 
 def make(folder: Path, rows: Iterable[Example], ledger: Ledger | None = None, **changes: object) -> Store:
     settings: dict[str, object] = {"empty_lines": "skip", "long_lines": "skip", "max_length": 5, "key": KEY} | changes
-    encoders = {"source": letters, "target": letters}
-    return prepare(rows, encoders=encoders, folder=folder, ledger=ledger or Ledger(), **settings)  # type: ignore[arg-type]
+    settings = {"streams": ("source", "target"), "encode": both, "bad_lines": "refuse"} | settings
+    return prepare(rows, folder=folder, ledger=ledger or Ledger(), **settings)  # type: ignore[arg-type]
 
 
 def rows_of(store: Store) -> list[tuple[str, str]]:
@@ -271,13 +275,13 @@ import sys
 from pathlib import Path
 from regard.data import Example, Ledger, Place, prepare
 rows = [Example({"source": str(n), "target": "b"}, Place("a", n)) for n in range(1, 3000)]
-letters = lambda text: [ord(letter) for letter in text]
+both = lambda *sides: {name: [ord(letter) for letter in side] for name, side in zip(("source", "target"), sides)}
 Path(sys.argv[2]).touch()
 while len(list(Path(sys.argv[2]).parent.glob("ready-*"))) < 4:
     pass
 for key in range(10):
-    store = prepare(rows, encoders={"source": letters, "target": letters}, folder=Path(sys.argv[1]), key=str(key),
-                    empty_lines="refuse", long_lines="refuse", max_length=9, ledger=Ledger())
+    store = prepare(rows, streams=("source", "target"), encode=both, folder=Path(sys.argv[1]), key=str(key),
+                    bad_lines="refuse", empty_lines="refuse", long_lines="refuse", max_length=9, ledger=Ledger())
     store.verify()
     assert len(store) == 2999
 """

@@ -9,11 +9,13 @@ import torch
 import transformers
 from torch.nn import functional
 
+import regard
 from regard.data.batch import source_ids
 from regard.errors import ModelError
-from regard.interchange import sentence_encoder
+from regard.interchange import import_checkpoint, sentence_encoder
 from regard.interchange.bert import load_bert
-from regard.special import END, START, UNKNOWN
+from regard.models import MaskedLanguageModel
+from regard.special import END, PAD, START, UNKNOWN
 from tests.interchange.checkpoints import bert, texts
 from tests.interchange.test_import_models import their_inputs
 
@@ -46,6 +48,36 @@ def test_states_and_logits_are_theirs(tmp_path: Path, architecture: str, activat
     torch.testing.assert_close(logits[memory.mask][:, 4:], expected[mask.bool()][:, names], rtol=0, atol=1e-4)
     torch.testing.assert_close(logits[memory.mask][:, END], expected[mask.bool()][:, 3], rtol=0, atol=1e-4)
     assert expected.std() > 0.3
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@torch.no_grad()
+def test_a_masked_language_model_becomes_a_run(tmp_path: Path, tied: bool) -> None:
+    made = bert(tmp_path / "theirs", tie_word_embeddings=tied)
+    import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    model = regard.load(tmp_path / "run")
+    assert isinstance(model.system, MaskedLanguageModel)
+    assert model.recipe.model.tie == ("target" if tied else "none")
+    lines = texts(6, seed=6)
+    ids, mask = their_inputs(made, lines)
+    source = source_ids([model.texts.source.encode(line).ids for line in lines])
+    expected = made.model(input_ids=ids, attention_mask=mask).logits
+    real = [id_ for id_ in range(expected.size(-1)) if id_ not in (0, made.tokenizer.convert_tokens_to_ids("[MASK]"))]
+    expected = expected - expected[..., real].logsumexp(-1, keepdim=True)
+    found = model.system.log_probabilities({"source": source})
+    names = [made.tokenizer.convert_tokens_to_ids(piece) for piece in model.texts.source.pieces.pieces]
+    torch.testing.assert_close(found[source.mask][:, 4:], expected[mask.bool()][:, names], rtol=0, atol=1e-4)
+    assert found[..., [PAD, START]].max() < -100
+
+
+def test_a_run_needs_the_head(tmp_path: Path) -> None:
+    bert(tmp_path, "BertModel")
+    with pytest.raises(ModelError, match="architecture 'BertModel' and type 'bert' cannot become a run"):
+        import_checkpoint(tmp_path, tmp_path / "run")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": ["BertForMaskedLM"]}))
+    with pytest.raises(ModelError, match="a masked language model has a head, and there is none among the weights"):
+        import_checkpoint(tmp_path, tmp_path / "run")
 
 
 def test_texts_are_split_as_theirs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from regard.special import START
 from tests.families import luong_decoder, output_decoder, recurrent_encoder
 
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 8, 8, 7]])
-CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho")
+CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho", "multiplicative")
 
 
 def affine(layer: nn.Linear, vector: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from regard.special import START
 from tests.families import every_step_decoder, initial_decoder, recurrent_encoder
 
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 8, 8, 7]])
-CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho")
+CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho", "multiplicative")
 SOURCE = ([4, 5, 6, 7], [8])
 
 

@@ -111,7 +111,7 @@ def test_summary_of_a_transformer_is_the_mean_of_its_states() -> None:
     torch.testing.assert_close(encoded.summary[0], encoded.states[0].mean(0))
 
 
-@pytest.mark.parametrize("cell", ["elman", "lstm", "gru", "gru_cho"])
+@pytest.mark.parametrize("cell", ["elman", "lstm", "gru", "gru_cho", "multiplicative"])
 @torch.no_grad()
 def test_summary_of_a_recurrent_encoder_is_where_each_direction_ends(cell: CellName) -> None:
     for layers, wanted in ((1, "backward"), (2, "all")):
@@ -231,3 +231,11 @@ def test_weights_over_a_memory_as_weights_over_its_source() -> None:
     torch.testing.assert_close(over_source(weights, spans, mask, 3), expected)
     heads = weights.unsqueeze(1).expand(-1, 2, -1, -1)
     torch.testing.assert_close(over_source(heads, spans, mask, 3), expected.unsqueeze(1).expand(-1, 2, -1, -1))
+
+
+def test_what_stands_for_no_item_gives_its_weight_to_none() -> None:
+    spans = torch.tensor([[[0, 0], [0, 1], [1, 2]]])
+    weights = torch.tensor([[[0.5, 0.2, 0.3]]])
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    torch.testing.assert_close(over_source(weights, spans, mask, 2), torch.tensor([[[0.2, 0.3]]]))
+    assert over_source(weights[..., :0], spans[:, :0], mask[:, :0], 2).tolist() == [[[0.0, 0.0]]]

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from regard.nn import CellName, RecurrentLayer, build_cell, candidate_weights
-from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell
+from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell, MultiplicativeCell
 
-CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho")
+CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho", "multiplicative")
 THEIRS = {"elman": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
@@ -65,6 +65,35 @@ def test_gru_cho_follows_its_equations() -> None:
             torch.testing.assert_close(sweep.outputs[row, item], hidden, rtol=0, atol=1e-12)
 
 
+def test_the_multiplicative_cell_follows_its_equations() -> None:
+    """Sutskever et al. 2011: f = diag(W_fx x) W_fh h, h' = tanh(W_hf f + W_hx x), number by number."""
+    layer = a_layer("multiplicative")
+    nn.init.zeros_(layer.inputs.bias)
+    nn.init.zeros_(layer.cell.recurrent.bias)
+    from_input, to_hidden = layer.inputs.weight.chunk(2)
+    to_factors, from_factors = layer.cell.recurrent.weight.chunk(2)
+    inputs, state = torch.randn(2, 4, 4, dtype=torch.float64), torch.randn(2, 1, 3, dtype=torch.float64)
+    outputs, trace = layer(inputs, None, state).outputs, layer.trace(inputs, state)
+    for row in range(2):
+        hidden = state[row, 0]
+        for item in range(4):
+            read = inputs[row, item]
+            transition = from_factors @ torch.diag(from_input @ read) @ to_factors
+            factors = torch.stack([(from_input[f] @ read) * (to_factors[f] @ hidden) for f in range(3)])
+            hidden = torch.tanh(transition @ hidden + to_hidden @ read)
+            torch.testing.assert_close(outputs[row, item], hidden, rtol=0, atol=1e-12)
+            torch.testing.assert_close(trace[item].gates["factors"][row], factors, rtol=0, atol=1e-12)
+
+
+def test_a_fresh_multiplicative_cell_keeps_what_it_has_read() -> None:
+    """With an input of zero its transition is orthogonal, as that of a fresh Elman cell."""
+    cell = build_cell("multiplicative", width=6)
+    nn.init.zeros_(cell.recurrent.bias[6:])
+    state = torch.randn(5, 1, 6) * 1e-3
+    after = cell.step(torch.zeros(5, 12), state).state
+    torch.testing.assert_close(after.norm(dim=-1), state.norm(dim=-1), rtol=1e-4, atol=0)
+
+
 def test_the_two_readings_differ_only_in_where_the_reset_acts() -> None:
     before, after = build_cell("gru_cho", width=3), build_cell("gru", width=3)
     after.load_state_dict(before.state_dict())
@@ -93,6 +122,9 @@ def reference_norms(cell: Cell, products: Tensor, state: Tensor) -> Tensor:
     weight, bias, hidden = cell.recurrent.weight, cell.recurrent.bias, state[0]
     if isinstance(cell, ElmanCell):
         return torch.tanh(norm(products + weight @ hidden + bias, cell.norm)).unsqueeze(0)
+    if isinstance(cell, MultiplicativeCell):
+        factors = (products[:3] + bias[:3]) * (weight[:3] @ hidden)
+        return torch.tanh(norm(products[3:] + weight[3:] @ factors + bias[3:], cell.norm)).unsqueeze(0)
     if isinstance(cell, LSTMCell):
         total = norm(products, cell.input_norm) + norm(weight @ hidden + bias, cell.state_norm)
         into, forget, candidate, out = total.chunk(4)
@@ -139,6 +171,7 @@ GATES = {
     "lstm": ["input", "forget", "candidate", "output"],
     "gru": ["reset", "update", "candidate"],
     "gru_cho": ["reset", "update", "candidate"],
+    "multiplicative": ["factors"],
 }
 
 
@@ -158,7 +191,7 @@ def test_gates_say_how_a_state_came_about(name: CellName) -> None:
             memory = gates["forget"] * state[:, 1] + gates["input"] * gates["candidate"]
             torch.testing.assert_close(step.state[:, 1], memory)
             torch.testing.assert_close(step.state[:, 0], gates["output"] * torch.tanh(memory))
-        elif name != "elman":
+        elif name in ("gru", "gru_cho"):
             mixed = (1 - gates["update"]) * state[:, 0] + gates["update"] * gates["candidate"]
             torch.testing.assert_close(step.state[:, 0], mixed)
         state = step.state
@@ -198,6 +231,8 @@ def test_recurrent_weights_begin_orthogonal(name: CellName) -> None:
         torch.testing.assert_close(weight @ weight.T, torch.eye(6), rtol=0, atol=1e-5)
     if name == "lstm":
         assert (cell.recurrent.bias[6:12] == 1).all()
+    if name == "multiplicative":
+        assert (cell.recurrent.bias[:6] == 1).all()
 
 
 def test_a_layer_without_a_kernel_is_never_fused() -> None:

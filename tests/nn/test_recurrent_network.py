@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.nn import CellName, Recurrent, Site, reverse, watching
 from regard.nn.recurrent import RecurrentLayer, opposite, pairs
 
-CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho")
+CELLS: tuple[CellName, ...] = ("elman", "lstm", "gru", "gru_cho", "multiplicative")
 
 
 def network(

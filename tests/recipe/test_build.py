@@ -25,7 +25,6 @@ from regard.recipe.schema import (
     EvaluationSection,
     ModelSection,
     SearchSection,
-    TextSection,
     TrainingSection,
 )
 from regard.search import SearchOptions
@@ -136,14 +135,15 @@ SOURCES, TARGETS = ["a b", "b c c"], ["X Y", "Y Z"]
 def test_vocabularies_are_learned_saved_and_found_again(
     tmp_path: Path, settings: dict[str, object], names: tuple[str, ...], sizes: tuple[int, int]
 ) -> None:
-    section = TextSection.model_validate(settings)
-    assert text_names(section) == names
-    texts = train_texts(section, iter(SOURCES), iter(TARGETS))
+    recipe = recipe_from({"data": {"train": "x"}, "text": settings, "model": {"tie": "target"}})
+    section = recipe.text
+    assert text_names(recipe) == names
+    texts = train_texts(recipe, SOURCES, TARGETS)
     assert (texts.source.size, texts.target.size) == sizes
     assert (texts.source is texts.target) == section.shared
     texts.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{name}.json" for name in names]
-    again = load_texts(section, tmp_path)
+    again = load_texts(recipe, tmp_path)
     assert (again.source is again.target) == section.shared
     for text in (*SOURCES, *TARGETS, "q"):
         assert again.source.encode(text) == texts.source.encode(text)
@@ -152,8 +152,8 @@ def test_vocabularies_are_learned_saved_and_found_again(
 
 def test_codes_are_read_from_their_file(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text("#version: 0.2\na b\nab c</w>\n")
-    section = TextSection.model_validate({"unit": "codes", "codes": str(tmp_path / "codes"), "shared": True})
-    texts = train_texts(section, ["abc abd"], ["abc"])
+    text = {"unit": "codes", "codes": str(tmp_path / "codes"), "shared": True}
+    texts = train_texts(recipe_from({"data": {"train": "x"}, "text": text}), ["abc abd"], ["abc"])
     assert isinstance(texts, Texts)
     assert texts.source.decode(texts.source.encode("abc abd").ids) == "abc abd"
 
@@ -174,6 +174,9 @@ UNLIKE = {
     "save_every": 13,
     "patience": 14,
     "average": 15,
+    "freeze": ("encoder.embedding",),
+    "rates": {"decoder": 0.5},
+    "layer_decay": 0.9,
 }
 
 
@@ -184,7 +187,7 @@ def test_every_setting_of_training_arrives() -> None:
     assert names == set(UNLIKE)
     assert {name: getattr(settings, name) for name in UNLIKE} == UNLIKE
     assert settings.seed == 5
-    elsewhere = {"batch_tokens", "optimizer", "select", "threads"}  # the corpus, the only one, the run
+    elsewhere = {"batch_tokens", "optimizer", "select", "threads", "masking"}  # the corpus, the only one, the run
     assert set(TrainingSection.model_fields) == names | elsewhere
 
 

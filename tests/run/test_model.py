@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -230,3 +231,47 @@ def test_paths_may_be_texts_or_paths(trained: Trained, tmp_path: Path) -> None:
     link = tmp_path / "a run ü"
     link.symlink_to(trained.model.folder)
     assert Model.load(link).folder == link
+
+
+def test_samples_are_drawn_by_the_number_of_the_text_whatever_is_read_ahead(model: Model, sources: list[str]) -> None:
+    options = model.options(best=3, sample=True, temperature=3.0, seed=4)
+    texts = [*sources[:5], "", *sources[:5]]
+    together = list(model.predict_many(texts, options=options))
+    apart = list(model.predict_many(texts, options=options, ahead=2))
+    for one, other in zip((*apart, model.predict(texts[0], options=options)), (*together, together[0]), strict=True):
+        assert [output.text for output in one.outputs] == [output.text for output in other.outputs]
+        scores = [output.log_probability for output in other.outputs]
+        assert [output.log_probability for output in one.outputs] == pytest.approx(scores, abs=1e-5)
+    assert together[5].outputs == ()
+    assert [one.text for one in together[0].outputs] != [one.text for one in together[6].outputs]
+    for one in (output for prediction in together for output in prediction.outputs):
+        assert one.score == one.log_probability
+    others = model.predict_many(texts, options=replace(options, seed=5))
+    assert [one.text for one in others] != [one.text for one in together]
+
+
+def test_samples_of_a_cold_model_are_what_it_finds_greedily(model: Model, sources: list[str]) -> None:
+    cold = model.options(sample=True, temperature=1e-6)
+    found = [one.text for one in model.predict_many(sources[:10], options=cold)]
+    assert found == [one.text for one in model.predict_many(sources[:10], beam=1)]
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_every_output_begins_with_the_prefix(model: Model, sources: list[str], sample: bool) -> None:
+    options = model.options(best=2, sample=sample)
+    for prediction in model.predict_many(sources[:10], options=options, prefix="C H"):
+        assert all(one.text.startswith("C H") for one in prediction.outputs)
+        assert prediction.outputs[0].log_probability < -1
+    best = model.predict("a b c", beam=3)
+    assert model.predict("a b c", beam=3, prefix=best.text[:3]).text == best.text
+
+
+def test_what_cannot_be_asked_of_a_prediction(model: Model) -> None:
+    with pytest.raises(UsageError, match="beam and best are part of the options"):
+        model.predict("a", beam=2, options=model.options())
+    with pytest.raises(UsageError, match=r"a beam \(4\) has no effect on samples"):
+        model.options(beam=4, sample=True)
+    with pytest.raises(
+        UsageError, match="outputs cannot begin with 'A §': '§' is not in the vocabulary of the model's"
+    ):
+        model.predict("a", prefix="A §")

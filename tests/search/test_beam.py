@@ -238,18 +238,25 @@ def test_a_scorer_that_permits_nothing_finds_nothing() -> None:
     assert search_markov(scorer, SearchOptions(beam=2, max_length=5)) == ()
 
 
-def test_best_continuations_equal_sorting_them_all() -> None:
-    scores, said = torch.randn(3, 4), torch.randn(3, 4, 6)
+@pytest.mark.parametrize("forbidden", [(), (0,), (0, 2, 5)])
+@pytest.mark.parametrize("count", [1, 5, 24, 100])
+def test_best_continuations_equal_sorting_them_all(count: int, forbidden: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(count)
+    scores, said = torch.randn(3, 4, generator=generator), torch.randn(3, 4, 6, generator=generator)
     scores[1, 2:] = -math.inf
-    for count in (1, 5, 24, 100):
-        values, rows, tokens = best_continuations(scores, said, count)
-        total = (scores.unsqueeze(2) + said).flatten(1).sort(dim=1, descending=True)
-        assert values.shape == (3, min(count, 24 if count > 6 else 4 * count))
-        for sentence in range(3):
-            real = values[sentence].isfinite()
-            torch.testing.assert_close(values[sentence], total.values[sentence, : values.size(1)])
-            places = (rows * 6 + tokens)[sentence][real]
-            assert places.tolist() == total.indices[sentence, : values.size(1)][real].tolist()
+    before = said.clone()
+    found = best_continuations(scores, said, count=count, forbidden=forbidden)
+    assert torch.equal(said, before)
+    permitted_ones = said.clone()
+    permitted_ones[:, :, list(forbidden)] = -math.inf
+    total = (scores.unsqueeze(2) + permitted_ones).flatten(1).sort(dim=1, descending=True)
+    width = found.values.size(1)
+    assert width == min(count, 24) or width == 4 * (count + len(forbidden))
+    torch.testing.assert_close(found.values, total.values[:, :width])
+    for sentence in range(3):
+        real = found.values[sentence].isfinite()
+        places = (found.rows * 6 + found.tokens)[sentence][real]
+        assert places.tolist() == total.indices[sentence, :width][real].tolist()
 
 
 def test_nan_is_an_error_and_not_an_empty_output() -> None:

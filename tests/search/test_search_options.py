@@ -20,6 +20,18 @@ from regard.search.options import normalised
         ({"max_ratio": 0.0}, "max_ratio must be a number above 0, or None for no such limit, not 0.0"),
         ({"max_ratio": float("nan")}, "max_ratio must be a number above 0, or None for no such limit, not nan"),
         ({"max_ratio": float("inf")}, "max_ratio must be a number above 0, or None for no such limit, not inf"),
+        ({"temperature": 0.5, "seed": 3}, "temperature, seed can only have an effect on samples; ask for sample as"),
+        ({"top_k": 5}, "top_k can only have an effect on samples"),
+        ({"sample": True, "best": 0}, "best is the number of samples and must be at least 1, not 0"),
+        ({"sample": True, "temperature": 0.0}, "temperature must be a number above 0, not 0.0; for the most probable"),
+        ({"sample": True, "temperature": float("inf")}, "temperature must be a number above 0, not inf"),
+        ({"sample": True, "temperature": float("nan")}, "temperature must be a number above 0, not nan"),
+        ({"sample": True, "top_k": 0}, "top_k must be at least 1, or None for all tokens, not 0"),
+        ({"sample": True, "top_p": 0.0}, "top_p must be above 0 and at most 1, or None for all tokens, not 0.0"),
+        ({"sample": True, "top_p": 1.5}, "top_p must be above 0 and at most 1, or None for all tokens, not 1.5"),
+        ({"sample": True, "min_p": float("nan")}, "min_p must be above 0 and at most 1, or None for all tokens, not n"),
+        ({"sample": True, "typical": -1.0}, "typical must be above 0 and at most 1, or None for all tokens, not -1.0"),
+        ({"sample": True, "seed": -1}, "seed must be a number from 0 to 2^64 - 1, not -1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], message: str) -> None:

@@ -31,7 +31,7 @@ from regard.training import (
     load_weights,
     weights,
 )
-from tests.toys import toy_store, toy_system
+from tests.toys import toy_collation, toy_store, toy_system
 
 SETTINGS = Settings(seed=3, steps=6, learning_rate=0.01, warmup=4, validate_every=3, log_every=2, label_smoothing=0.1)
 
@@ -47,7 +47,7 @@ def trainer(folder: Path, settings: Settings = SETTINGS, *, dropout: float = 0.1
     system = options.pop("system", None) or toy_system(dropout=dropout)
     return Trainer(
         system,
-        StoreCorpus(toy_store(folder / "store"), tokens=60, seed=5),
+        StoreCorpus(toy_store(folder / "store"), toy_collation(), tokens=60, seed=5),
         settings=settings,
         checkpoints=Checkpoints(folder / "checkpoints"),
         **{"validate": judged(*range(1, 100)), **options},

@@ -28,7 +28,7 @@ from regard.training import (
     weights,
 )
 from regard.training.interrupt import SIGNALS, heeding_signals
-from tests.toys import toy_store, toy_system
+from tests.toys import toy_collation, toy_store, toy_system
 
 SETTINGS = Settings(
     seed=7,
@@ -85,7 +85,7 @@ def trainer(folder: Path, settings: Settings, log: Log, kind: str = "transformer
     torch.manual_seed(1)
     return Trainer(
         toy_system(dropout=0.3, kind=kind),
-        StoreCorpus(toy_store(folder.parent / "store"), tokens=50, seed=5),
+        StoreCorpus(toy_store(folder.parent / "store"), toy_collation(), tokens=50, seed=5),
         settings=settings,
         validate=by_weights,
         checkpoints=Checkpoints(folder),

@@ -16,13 +16,17 @@ TASKS: Final = ("translation",)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was written: lines per set, and the logarithm of the share of the grammar that training is drawn from."""
+    """What was written: lines per set, and the logarithm of the share of the grammar that training is drawn from.
+
+    `log_mass_by_topic` has the parts of that share.
+    """
 
     folder: Path
     files: tuple[Path, ...]
     lines: Mapping[str, int]
     held_out: frozenset[tuple[str, str]]
     log_mass: float
+    log_mass_by_topic: Mapping[str, float]
 
 
 def make(
@@ -30,8 +34,10 @@ def make(
 ) -> Made:
     """Write train, valid, test and combinations, each as .tsv (source, tab, target) and .jsonl, and `pocket.json`.
 
-    The same arguments give the same bytes. `log_probability` in the .jsonl files is the grammar's; under the
-    distribution of the training sentences, which have no held-out combination, it is log_probability - log_mass.
+    The same arguments give the same bytes. Every line of a .jsonl file has an answer for every shape of model: the
+    translation, tags, a tree, lemmas, and a topic, a sentiment and a rating (see `labels`). `log_probability` is the
+    grammar's; under the distribution of the training sentences, which have no held-out combination, it is
+    log_probability - log_mass, and given the topic log_probability - log_mass_by_topic[topic] (see `exact`).
     """
     if task not in TASKS:
         raise UsageError(f"the pocket world has no task {task!r}; choose one of {', '.join(TASKS)}")
@@ -48,6 +54,7 @@ def make(
         files.append(_write(folder / f"{name}.jsonl", rows))
         lines[name] = len(pairs)
     log_mass = round(world.log_mass(splits.held_out), 6)
+    by_topic = {topic: round(value, 6) for topic, value in world.log_mass_by_topic(splits.held_out).items()}
     about = {
         "format": 1,
         "task": task,
@@ -57,9 +64,10 @@ def make(
         "target": target,
         "held_out": sorted(splits.held_out),
         "log_mass": log_mass,
+        "log_mass_by_topic": by_topic,
     }
     files.append(_write(folder / "pocket.json", [json.dumps(about)]))
-    return Made(folder, tuple(files), lines, splits.held_out, log_mass)
+    return Made(folder, tuple(files), lines, splits.held_out, log_mass, by_topic)
 
 
 def _write(path: Path, lines: Iterable[str]) -> Path:

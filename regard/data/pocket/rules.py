@@ -5,12 +5,18 @@ symbols themselves, so every quantity is a finite sum of products:
 
     count(s) = Σ_r Π_c count(c)        mass(s) = Σ_r p(r) · [r has no excluded pair] · Π_c mass(c)
 
-with r over the rules of s and c over the symbols of r. p(r) is the rule's weight over the sum of the weights of s.
+with r over the rules of s and c over the symbols of r. p(r) is the rule's weight over the sum of the weights of s. What
+is left without the excluded pairs is a grammar of the same symbols again, with the probabilities
+
+    q(r) = p(r) · [r has no excluded pair] · Π_c mass(c) / mass(s)
+
+and entropy(s) = Σ_r q(r) · (-log q(r) + Σ_c entropy(c)).
 """
 
 import itertools
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
@@ -92,6 +98,54 @@ class Rules:
 
     def mass(self, symbol: Symbol, excluded: frozenset[Pair]) -> float:
         """The probability that a derivation brings no excluded pair together."""
+        return self._masses(excluded)(symbol)
+
+    def mass_by(
+        self, symbol: Symbol, excluded: frozenset[Pair], label: Callable[[Symbol], str | None]
+    ) -> dict[str, float]:
+        """The mass without the excluded pairs, by the label of a derivation.
+
+        A derivation has the label of the first symbol that has one, going from `symbol` to the first symbol of its
+        rule and so on. Masses of zero are left out.
+        """
+        mass = self._masses(excluded)
+
+        def descend(at: Symbol) -> dict[str, float]:
+            found = label(at)
+            if found is not None:
+                return {found: mass(at)}
+            shares: dict[str, list[float]] = defaultdict(list)
+            rules, _, logarithms = self.table(at)
+            for rule, logarithm in zip(rules, logarithms, strict=True):
+                if excluded.isdisjoint(rule.pairs):
+                    share = math.exp(logarithm) * math.prod(map(mass, rule.symbols[1:]))
+                    for name, part in descend(rule.symbols[0]).items():
+                        shares[name].append(share * part)
+            return {name: math.fsum(parts) for name, parts in shares.items()}
+
+        return {name: part for name, part in descend(symbol).items() if part > 0}
+
+    def entropy(self, symbol: Symbol, excluded: frozenset[Pair]) -> float:
+        """The entropy in nats of the derivations that bring no excluded pair together."""
+        mass = self._masses(excluded)
+        known: dict[Symbol, float] = {}
+
+        def visit(at: Symbol) -> float:
+            found = known.get(at)
+            if found is None:
+                terms = []
+                rules, _, logarithms = self.table(at)
+                for rule, logarithm in zip(rules, logarithms, strict=True):
+                    left = math.exp(logarithm) * math.prod(map(mass, rule.symbols)) / mass(at)
+                    if left > 0 and excluded.isdisjoint(rule.pairs):
+                        terms.append(left * (math.fsum(map(visit, rule.symbols)) - math.log(left)))
+                found = known[at] = math.fsum(terms)
+            return found
+
+        return visit(symbol)
+
+    def _masses(self, excluded: frozenset[Pair]) -> Callable[[Symbol], float]:
+        """`mass` of any symbol, each computed once."""
         known: dict[Symbol, float] = {}
 
         def visit(at: Symbol) -> float:
@@ -106,7 +160,7 @@ class Rules:
                 known[at] = found
             return found
 
-        return visit(symbol)
+        return visit
 
     def pairs(self, symbol: Symbol) -> frozenset[Pair]:
         """Every pair that some derivation can bring together."""

@@ -2,6 +2,12 @@
 
 `test` holds sentences that training does not; `combinations` holds sentences with at least one pair of known words (an
 adjective with a noun, a verb with its object) that occurs nowhere else. All four are distinct sentences.
+
+That they are distinct, and that the later sets have no sentence of the earlier and no word form that training has not,
+makes them slightly different from the distribution they are drawn from: common sentences, which would repeat, are
+rarer. Against the exact entropy of 25.99 nats per English sentence (seed 1, `World.entropy`) sentences that are not
+among 20,000 training sentences have 0.14 nats more, those not among 200,000 have 0.57 more; as they are also longer,
+their exact perplexity per word is higher by 0.1 % and 0.4 %. The chance of drawing 1000 of them is larger: 0.23 nats.
 """
 
 import math
@@ -31,7 +37,11 @@ NAMES: Final = ("train", "valid", "test", "combinations")
 
 @dataclass(frozen=True, slots=True)
 class PocketExample:
-    """A sentence pair with gold annotations, as written to the .jsonl files; items of a list are joined by spaces."""
+    """A sentence pair with gold annotations, as written to the .jsonl files; items of a list are joined by spaces.
+
+    `log_probability` is that of the derivation under the whole grammar; `topic`, `sentiment` and `rating` are explained
+    in `labels`.
+    """
 
     source: str
     target: str
@@ -42,6 +52,9 @@ class PocketExample:
     source_lemmas: str
     target_lemmas: str
     log_probability: float
+    topic: str
+    sentiment: str
+    rating: float
 
     def record(self) -> dict[str, str | float]:
         """The example as a JSON object."""
@@ -165,4 +178,7 @@ def _example(derivation: Derivation, source: Rendering, target: Rendering) -> Po
         source_lemmas=" ".join(source.lemmas),
         target_lemmas=" ".join(target.lemmas),
         log_probability=round(derivation.log_probability, 6),
+        topic=derivation.topic,
+        sentiment=derivation.sentiment,
+        rating=derivation.rating,
     )

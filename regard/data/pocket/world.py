@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from regard.data.pocket import english, french, german
+from regard.data.pocket import english, french, german, labels
 from regard.data.pocket.alignment import Links, align
 from regard.data.pocket.concepts import CONCEPTS, Concepts
 from regard.data.pocket.grammar import Grammar
@@ -35,6 +35,21 @@ class Derivation:
     sentence: Sentence
     log_probability: float
     combinations: tuple[Pair, ...]
+
+    @property
+    def topic(self) -> str:
+        """What the sentence is about, one of `labels.TOPICS`."""
+        return labels.topic(self.sentence)
+
+    @property
+    def sentiment(self) -> str:
+        """positive, negative or neutral."""
+        return labels.sentiment(self.sentence)
+
+    @property
+    def rating(self) -> float:
+        """How pleasant the sentence is, from -2.0 to 2.0."""
+        return labels.rating(self.sentence)
 
     def render(self, language: str) -> Rendering:
         """The sentence in a language, with its annotations."""
@@ -69,6 +84,24 @@ class World:
     def log_mass(self, held_out: frozenset[Pair]) -> float:
         """log P(no held-out pair occurs): subtract it to get log-probabilities of what training is drawn from."""
         return math.log(self.rules.mass(self.grammar.start, held_out))
+
+    def log_mass_by_topic(self, held_out: frozenset[Pair]) -> dict[str, float]:
+        """log P(topic, no held-out pair occurs) of every topic there is; their masses add up to that of `log_mass`."""
+        masses = self.rules.mass_by(self.grammar.start, held_out, self._topic_of_symbol)
+        return {topic: math.log(masses[topic]) for topic in labels.TOPICS if topic in masses}
+
+    def entropy(self, held_out: frozenset[Pair] = frozenset()) -> float:
+        """The exact entropy in nats per sentence of what has no held-out pair: that of the English, as it is unique.
+
+        Given the topic, which the sentence determines, it is lower by the entropy of the topics.
+        """
+        return self.rules.entropy(self.grammar.start, held_out)
+
+    def _topic_of_symbol(self, symbol: Symbol) -> str | None:
+        """The topic of a symbol that has the main verb fixed; a sentence with `that` has its subject first."""
+        if symbol[0] in (self.grammar.verbal, self.grammar.argument):
+            return labels.TOPIC_OF_VERB[symbol[1]]
+        return labels.TOPIC_OF_VERB["be"] if symbol[0] == self.grammar.copular else None
 
     def enumerate(self, symbol: Symbol | None = None) -> Iterator[Derivation]:
         """Every derivation of a small world, or of a symbol that rewrites to sentences."""

@@ -1,0 +1,281 @@
+"""From an example to rows of ids, and from rows to a batch: all that shapes of model differ in about data.
+
+A source is one line. Its text may be followed by factors (a column with one item for each word: Sennrich and Haddow
+2016) and by attributes (a topic, a speaker), each behind a tab; there may also be attributes only, or nothing at all.
+
+Shapes: B rows, N source items, M target items, F factors or attributes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, Category, Ids, Sources, pad, source_ids
+from regard.data.example import Misfit
+from regard.data.store import Row, Store
+from regard.errors import DataError
+from regard.special import END, FIRST_FREE, MASK, PAD, START
+from regard.text import Tokenizer, tokens_to_words, word_spans
+
+Rows = Mapping[str, Sequence[Row]]
+Key = tuple[int, ...]
+"""What random choices about one row follow from: seed, epoch, number of the example."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTexts:
+    """How a source line is read. `text` is None where there are attributes only, or nothing."""
+
+    text: Tokenizer | None
+    factors: tuple[Tokenizer, ...] = ()
+    attributes: tuple[Tokenizer, ...] = ()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (
+            *(("source",) if self.text else ()),
+            *self.factor_streams,
+            *(("attributes",) if self.attributes else ()),
+        )
+
+    @property
+    def factor_streams(self) -> tuple[str, ...]:
+        return tuple(f"factor{number}" for number in range(1, len(self.factors) + 1))
+
+    def columns(self, line: str) -> list[str]:
+        """Text (if there is one), factors and attributes of a line; the text may have tabs of its own."""
+        further = len(self.factors) + len(self.attributes)
+        found = line.rsplit("\t", further) if self.text else line.split("\t") if further else []
+        wanted = further + bool(self.text)
+        if len(found) != wanted:
+            raise Misfit(
+                f"a source of {wanted} columns separated by tabs was expected ({', '.join(self.streams)}), and there "
+                f"{'is' if len(found) == 1 else 'are'} {len(found)}"
+            )
+        return found
+
+    def encode(self, line: str) -> dict[str, Row]:
+        """Ids of each stream of a line."""
+        columns = self.columns(line)
+        rows: dict[str, Row] = {}
+        if self.text:
+            text = columns.pop(0)
+            encoding = self.text.encode(text)
+            rows["source"] = encoding.ids
+            for name, tokenizer in zip(self.factor_streams, self.factors, strict=True):
+                rows[name] = _factor(text, encoding.spans, tokenizer, columns.pop(0))
+        if self.attributes:
+            ids = [tokenizer.encode(value).ids for tokenizer, value in zip(self.attributes, columns, strict=True)]
+            rows["attributes"] = [one[0] if one else PAD for one in ids]
+        return rows
+
+    def sources(self, rows: Rows, count: int) -> Sources:
+        """Named sources of `count` rows."""
+        sources: dict[str, Ids | Category] = {}
+        if self.text:
+            plain = source_ids(rows["source"])
+            factors = [source_ids(rows[name]).ids for name in self.factor_streams]
+            sources["source"] = Ids(ids=torch.cat((plain.ids, *factors), dim=-1), mask=plain.mask)
+        values = torch.tensor(
+            np.array(rows["attributes"]) if self.attributes else np.zeros((count, 0)), dtype=torch.long
+        )
+        if self.attributes or not self.text:
+            sources["attributes" if self.text else "source"] = Category(values=values, mask=values != PAD)
+        return sources
+
+
+def _factor(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
+    """An id for each token of a text: that of the word it belongs to."""
+    words = word_spans(text)
+    ids = tokenizer.encode(column).ids
+    if len(ids) != len(words):
+        raise Misfit(f"the source has {len(words)} words, and a factor of it {len(ids)} items: {column[:60]!r}")
+    return [PAD if owner is None else ids[owner] for owner in tokens_to_words(spans, words)]
+
+
+class Collation(ABC):
+    """How the examples of one shape of model become rows, and rows a batch."""
+
+    def __init__(self, *, source: SourceTexts) -> None:
+        self.source = source
+
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[str, ...]:
+        """Names of the rows of an example."""
+
+    @abstractmethod
+    def encode(self, source: str, target: str) -> dict[str, Row]:
+        """Rows of an example, one for each stream; one that is empty says that a side is."""
+
+    @abstractmethod
+    def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
+        """Rows of each stream as one batch."""
+
+    def lengths(self, store: Store) -> npt.NDArray[np.int64]:
+        """How many items each example has on its two sides: (n, 2). A shape with one long side has it twice."""
+        first = "source" if self.source.text else "target"
+        second = "target" if "target" in self.streams and not self.short_targets else first
+        return np.stack([store.lengths(first), store.lengths(second)], axis=1)
+
+    short_targets = False
+    """Whether targets are not as long as what is computed for them."""
+
+
+class TextCollation(Collation):
+    """Targets are texts that are written item by item."""
+
+    def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
+        super().__init__(source=source)
+        self.target = target
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (*self.source.streams, "target")
+
+    def encode(self, source: str, target: str) -> dict[str, Row]:
+        return {**self.source.encode(source), "target": self.target.encode(target).ids}
+
+    def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
+        targets = rows["target"]
+        inputs, mask = pad([[START, *row] for row in targets])
+        outputs, _ = pad([[*row, END] for row in targets])
+        return Batch(sources=self.source.sources(rows, len(targets)), inputs=inputs, outputs=outputs, mask=mask)
+
+
+class AnswerCollation(Collation):
+    """The target is one answer: a label, or a number."""
+
+    short_targets = True
+
+    def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
+        super().__init__(source=source)
+        self.target = target
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (*self.source.streams, "target")
+
+    def encode(self, source: str, target: str) -> dict[str, Row]:
+        try:
+            return {**self.source.encode(source), "target": self.target.encode(target).ids}
+        except DataError as error:
+            raise Misfit(f"the target: {error}") from None
+
+    def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
+        answers = torch.tensor(np.array(rows["target"], dtype=np.int32))  # (B, 1)
+        outputs = answers.view(torch.float32) if self.target.unit == "number" else answers.long()
+        return _without_inputs(
+            self.source.sources(rows, len(outputs)), outputs, torch.ones_like(outputs, dtype=torch.bool)
+        )
+
+
+class TagCollation(Collation):
+    """The target has one item for each word of the source; it stands at the first token of the word."""
+
+    short_targets = True
+
+    def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
+        super().__init__(source=source)
+        assert source.text is not None
+        self.text = source.text
+        self.target = target
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (*self.source.streams, "starts", "target")
+
+    def starts(self, source: str) -> list[int]:
+        """The first token of each word of a source line."""
+        text = self.source.columns(source)[0]
+        words = word_spans(text)
+        first: dict[int, int] = {}
+        for token, owner in enumerate(tokens_to_words(self.text.encode(text).spans, words)):
+            if owner is not None:
+                first.setdefault(owner, token)
+        if len(first) != len(words):
+            raise Misfit(f"of {len(words)} words of the source {len(words) - len(first)} have no token of their own")
+        return [first[word] for word in range(len(words))]
+
+    def encode(self, source: str, target: str) -> dict[str, Row]:
+        starts, tags = self.starts(source), self.target.encode(target).ids
+        if target.strip() and len(starts) != len(tags):
+            raise Misfit(f"the source has {len(starts)} words, and the target {len(tags)} items")
+        return {**self.source.encode(source), "starts": starts, "target": tags}
+
+    def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
+        sources = self.source.sources(rows, len(rows["starts"]))
+        source = sources["source"]
+        assert isinstance(source, Ids)
+        outputs = torch.full(source.mask.shape, PAD)
+        mask = torch.zeros_like(source.mask)
+        for row, (starts, tags) in enumerate(zip(rows["starts"], rows["target"], strict=True)):
+            places = torch.tensor(np.array(starts), dtype=torch.long)
+            outputs[row, places] = torch.tensor(np.array(tags), dtype=torch.long)
+            mask[row, places] = True
+        return _without_inputs(sources, outputs, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """What is hidden of a text (Devlin et al. 2019, 3.1): a share of the items, of which most read as MASK, some as
+
+    another item, the rest as they are. At least one item of a text is chosen.
+    """
+
+    share: float = 0.15
+    masked: float = 0.8
+    replaced: float = 0.1
+
+    def draw(self, row: Row, vocabulary: int, key: Key) -> tuple[list[int], list[int]]:
+        """What the model reads, and the places it is asked about."""
+        random = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+        count = max(1, round(self.share * len(row)))
+        chosen = sorted(random.permutation(len(row))[:count].tolist())
+        read = [int(id_) for id_ in row]
+        for place in chosen:
+            fate = random.random()
+            if fate < self.masked:
+                read[place] = MASK
+            elif fate < self.masked + self.replaced:
+                read[place] = int(random.integers(FIRST_FREE, vocabulary))
+        return read, chosen
+
+
+class MaskCollation(Collation):
+    """There is no target: items of the source are hidden, drawn anew in each epoch, and asked for."""
+
+    def __init__(self, *, source: SourceTexts, masking: Masking) -> None:
+        super().__init__(source=source)
+        assert source.text is not None
+        self.text = source.text
+        self.masking = masking
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.source.streams
+
+    def encode(self, source: str, target: str) -> dict[str, Row]:  # noqa: ARG002
+        return self.source.encode(source)
+
+    def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
+        texts = rows["source"]
+        drawn = [self.masking.draw(row, self.text.size, key) for row, key in zip(texts, keys, strict=True)]
+        sources = self.source.sources({**rows, "source": [read for read, _ in drawn]}, len(texts))
+        outputs = source_ids(texts)
+        mask = torch.zeros_like(outputs.mask)
+        for row, (_, places) in enumerate(drawn):
+            mask[row, places] = True
+        return _without_inputs(sources, outputs.ids[..., 0], mask)
+
+
+def _without_inputs(sources: Sources, outputs: Tensor, mask: Tensor) -> Batch:
+    """A batch of a shape that reads nothing of its own output."""
+    return Batch(
+        sources=sources, inputs=outputs.new_zeros(len(outputs), 0, dtype=torch.long), outputs=outputs, mask=mask
+    )
