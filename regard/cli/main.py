@@ -11,7 +11,7 @@ import traceback
 import typer
 
 from regard import __version__
-from regard.cli import data, demo, evaluate, export, inspect, new, predict, score, train
+from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
 from regard.errors import RegardError, ResourceError
 from regard.process import spin_shortly
 
@@ -46,6 +46,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
 app.command("export")(export.export)
+app.command("import")(import_.import_)
 app.add_typer(data.app, name="data")
 
 

@@ -113,10 +113,10 @@ class MaskedLanguageModel(Labelling):
     p(x_i | x̂) ∝ exp(E · LayerNorm(GELU(W h_i + b)) + c), E being the embeddings unless they are kept apart.
     """
 
-    def __init__(self, *, encoder: Encoder, output: nn.Linear) -> None:
+    def __init__(self, *, encoder: Encoder, output: nn.Linear, norm_epsilon: float = 1e-5) -> None:
         super().__init__(encoder=encoder)
         self.dense = nn.Linear(encoder.memory_width, output.in_features)
-        self.norm = nn.LayerNorm(output.in_features)
+        self.norm = nn.LayerNorm(output.in_features, eps=norm_epsilon)
         self.output = output
         self.bias = nn.Parameter(torch.zeros(output.out_features))
 

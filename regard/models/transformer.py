@@ -56,12 +56,14 @@ class TransformerEncoder(Encoder):
             )
             for layer in range(layers)
         )
-        self.norm = nn.LayerNorm(width) if norm_first else nn.Identity()
+        self.embedding_norm = variant.build_norm(width) if variant.embedding_norm else nn.Identity()
+        self.norm = variant.build_norm(width) if norm_first else nn.Identity()
 
     def encode(self, source: Source) -> Memory:
         """The summary is the mean of the states."""
         assert isinstance(source, Ids)
-        states = visit(Site("encoder", "embedding"), self.positions(self.embedding.items(source.ids)))
+        states = self.embedding_norm(self.positions(self.embedding.items(source.ids)))
+        states = visit(Site("encoder", "embedding"), states)
         states = dropout(states, self.dropout, self.training)  # (B, N, D)
         mask, relations = source.mask[:, None, None, :], self.positions.among(states)
         for layer in self.layers:
@@ -183,13 +185,14 @@ class TransformerDecoder(Decoder):
             )
             for layer in range(layers)
         )
-        self.norm = nn.LayerNorm(width) if norm_first else nn.Identity()
+        self.embedding_norm = variant.build_norm(width) if variant.embedding_norm else nn.Identity()
+        self.norm = variant.build_norm(width) if norm_first else nn.Identity()
 
     def _layers(self) -> list[TransformerDecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
 
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
-        states = visit(Site("decoder", "embedding"), self.positions(self.embedding(inputs)))
+        states = visit(Site("decoder", "embedding"), self.embedding_norm(self.positions(self.embedding(inputs))))
         states = dropout(states, self.dropout, self.training)  # (B, M, D)
         mask, relations = memory.mask[:, None, None, :], self.positions.among(states)
         for layer in self._layers():
@@ -210,7 +213,7 @@ class TransformerDecoder(Decoder):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         assert isinstance(state, TransformerState)
         sentences, beams = tokens.shape
-        states = self.positions.step(self.embedding(tokens), state.lengths)  # (S, K, D)
+        states = self.embedding_norm(self.positions.step(self.embedding(tokens), state.lengths))  # (S, K, D)
         states = visit(Site("decoder", "embedding"), states)
         mask = state.memory_mask[:, None, None, :]
         lengths = state.lengths + 1

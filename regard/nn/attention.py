@@ -48,7 +48,8 @@ class Attention(nn.Module):
     Heads are equal shares of q, k and v. With fewer `key_heads` than heads, several heads share a key and a value
     (Ainslie et al. 2023).
 
-    `width` is that of the learned projections, or the inner width of the additive score without them.
+    `width` is that of the learned projections, or the inner width of the additive score without them. Learned
+    projections may have no `bias`, and heads of another `head_width` than an equal share of `width` (T5 has both).
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Attention(nn.Module):
         projections: Projections = "learned",
         heads: int = 1,
         key_heads: int | None = None,
+        head_width: int | None = None,
+        bias: bool = True,
         dropout: float = 0.0,
         relative: RelativeTerms | None = None,
     ) -> None:
@@ -75,20 +78,22 @@ class Attention(nn.Module):
             raise ValueError(f"{self.key_heads} key heads cannot serve {self.heads} heads in equal shares")
         each = f"{heads} heads"
         if projections == "learned":
-            of_query = of_key = _share(width, heads, each)
-            self.query: nn.Linear | None = nn.Linear(query_width, width)
-            self.key_value: nn.Linear | None = nn.Linear(memory_width, 2 * of_query * self.key_heads)
-            self.output: nn.Linear | None = nn.Linear(width, width)
+            of_query = of_key = _share(width, heads, each) if head_width is None else head_width
+            self.query: nn.Linear | None = nn.Linear(query_width, of_query * heads, bias=bias)
+            self.key_value: nn.Linear | None = nn.Linear(memory_width, 2 * of_query * self.key_heads, bias=bias)
+            self.output: nn.Linear | None = nn.Linear(of_query * heads, width, bias=bias)
             for projection in (self.query, self.key_value, self.output):
                 nn.init.xavier_uniform_(projection.weight)
-                nn.init.zeros_(projection.bias)
+                if projection.bias is not None:
+                    nn.init.zeros_(projection.bias)
         else:
             self.query = self.key_value = self.output = None
             halves = _share(memory_width, 2, "key and value") if projections == "split" else memory_width
             of_query = _share(query_width, heads, each)
             of_key = _share(halves, self.key_heads, f"{self.key_heads} key heads")
-        self.context_width = of_key * heads
-        self.score = _score(score, heads, self.key_heads, of_query, of_key, _share(width, heads, each))
+        self.context_width = of_key * heads if self.output is None else width
+        inner = _share(width, heads, each) if head_width is None else head_width
+        self.score = _score(score, heads, self.key_heads, of_query, of_key, inner)
         if relative is not None and self.score.scale is None:
             raise ValueError(f"relative positions need a score that is a product, and {score} is none")
         self.relative = relative

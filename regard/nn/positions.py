@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.errors import ModelError
 from regard.nn.relations import Relations
 
+Waves = Literal["interleaved", "halves"]
 PositionsName = Literal["none", "sinusoidal", "learned", "relative", "relative_bias", "rotary", "alibi"]
 
 
@@ -81,14 +82,17 @@ class Positions(nn.Module):
         return self.related(Places(positions=rows, distances=distances, like=states))
 
 
-def sinusoids(positions: Tensor, width: int) -> Tensor:
+def sinusoids(positions: Tensor, width: int, waves: Waves = "interleaved") -> Tensor:
     """Sine and cosine waves of rising length: (...,) → (..., D).
 
-    Vaswani et al. 2017, section 3.5: PE(p, 2i) = sin(p / 10000^{2i/D}), PE(p, 2i+1) = cos(p / 10000^{2i/D}).
+    Vaswani et al. 2017, section 3.5: PE(p, 2i) = sin(p / 10000^{2i/D}), PE(p, 2i+1) = cos(p / 10000^{2i/D}). In
+    `halves` all sines come before all cosines, as in the code of the paper and in Marian.
     """
     angles = _angles(positions, width)
-    waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., D) or D + 1 for an odd width
-    return waves[..., :width]
+    if waves == "halves":
+        return torch.cat((angles.sin(), angles.cos()), dim=-1)[..., :width]
+    both = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., D) or D + 1 for an odd width
+    return both[..., :width]
 
 
 def _angles(positions: Tensor, width: int) -> Tensor:
@@ -102,10 +106,11 @@ class SinusoidalPositions(Added):
 
     table: Tensor
 
-    def __init__(self, *, width: int, prepared: int = 512) -> None:
+    def __init__(self, *, width: int, prepared: int = 512, waves: Waves = "interleaved") -> None:
         super().__init__()
         self.width = width
-        self.register_buffer("table", sinusoids(torch.arange(prepared), width).float(), persistent=False)
+        self.waves: Waves = waves
+        self.register_buffer("table", sinusoids(torch.arange(prepared), width, waves).float(), persistent=False)
 
     def forward(self, embedded: Tensor) -> Tensor:
         return embedded + self.at(torch.arange(embedded.size(1))).to(embedded)
@@ -116,7 +121,7 @@ class SinusoidalPositions(Added):
     def at(self, positions: Tensor) -> Tensor:
         """Waves of given positions, computed anew beyond the table: (...,) → (..., D)."""
         if positions.numel() and int(positions.max()) >= self.table.size(0):
-            return sinusoids(positions, self.width).to(self.table)
+            return sinusoids(positions, self.width, self.waves).to(self.table)
         return self.table[positions]
 
 

@@ -8,6 +8,7 @@ E width of a head.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +25,13 @@ from regard.nn.positions import (
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
+    Waves,
 )
 from regard.nn.relations import Relations, RelativeTerms
 from regard.nn.scores import ScoreName
 from regard.nn.sites import Part, Site, visit
+
+NormName = Literal["layer", "rms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,29 @@ class Variant:
     activation: Activation = "relu"
     score: ScoreName = "scaled_dot"
     key_heads: int | None = None  # as many as heads
+    head_width: int | None = None  # an equal share of the width
+    attention_bias: bool = True  # of the projections of queries, keys, values and heads
+    feedforward_bias: bool | None = None  # unless the activation is gated
+    norm_kind: NormName = "layer"
+    norm_epsilon: float = 1e-5
+    embedding_norm: bool = False  # a norm of what the first layer reads, positions included (BERT, BART)
+    waves: Waves = "interleaved"  # how sinusoidal positions are laid out
+
+    def build_norm(self, width: int) -> nn.Module:
+        """`layer`: (x - mean) / √(variance + ε) · g + b (Ba et al. 2016). `rms`: x / √(mean(x²) + ε) · g (T5)."""
+        if self.norm_kind == "rms":
+            return nn.RMSNorm(width, eps=self.norm_epsilon)
+        return nn.LayerNorm(width, eps=self.norm_epsilon)
+
+    def build_residual(self, *, width: int, norm_first: bool, dropout: float) -> "Residual":
+        """What goes around one part of a layer."""
+        return Residual(norm=self.build_norm(width), norm_first=norm_first, dropout=dropout)
+
+    def build_feedforward(self, *, width: int, inner: int, dropout: float) -> FeedForward:
+        """The position-wise part of one layer."""
+        return FeedForward(
+            width=width, inner=inner, dropout=dropout, activation=self.activation, bias=self.feedforward_bias
+        )
 
     def build_positions(self, *, width: int, heads: int, causal: bool) -> Positions:
         """What tells positions to the layers of one side."""
@@ -48,7 +75,7 @@ class Variant:
             case "none":
                 return Positions()
             case "sinusoidal":
-                return Positions(added=SinusoidalPositions(width=width))
+                return Positions(added=SinusoidalPositions(width=width, waves=self.waves))
             case "learned":
                 return Positions(added=LearnedPositions(width=width, longest=self.longest))
             case "relative":
@@ -57,7 +84,7 @@ class Variant:
                 bias = RelativeBias(heads=heads, buckets=self.buckets, furthest=self.furthest, causal=causal)
                 return Positions(related=bias)
             case "rotary":
-                return Positions(related=RotaryPositions(head_width=width // heads))
+                return Positions(related=RotaryPositions(head_width=self.head_width or width // heads))
             case "alibi":
                 return Positions(related=AlibiPositions(heads=heads))
 
@@ -65,12 +92,16 @@ class Variant:
         """Self-attention or cross-attention of one layer; only the former knows of positions."""
         terms = None
         if self.positions == "relative" and site.kind == "self":
-            terms = RelativeTerms(width=width // heads, furthest=self.furthest, causal=site.part == "decoder")
+            terms = RelativeTerms(
+                width=self.head_width or width // heads, furthest=self.furthest, causal=site.part == "decoder"
+            )
         return Attention(
             query_width=width,
             memory_width=memory_width,
             heads=heads,
             key_heads=self.key_heads,
+            head_width=self.head_width,
+            bias=self.attention_bias,
             score=self.score,
             relative=terms,
             site=site,
@@ -83,9 +114,9 @@ PAPER = Variant()
 class Residual(nn.Module):
     """The residual connection and layer norm around one part of a layer."""
 
-    def __init__(self, *, width: int, norm_first: bool, dropout: float) -> None:
+    def __init__(self, *, norm: nn.Module, norm_first: bool, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm
         self.norm_first = norm_first
         self.dropout = dropout
 
@@ -118,9 +149,9 @@ class TransformerEncoderLayer(nn.Module):
         self.attention = variant.build_attention(
             width=width, memory_width=width, heads=heads, site=Site("encoder", "self", layer)
         )
-        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout, activation=variant.activation)
-        self.around_attention = Residual(width=width, norm_first=norm_first, dropout=dropout)
-        self.around_feedforward = Residual(width=width, norm_first=norm_first, dropout=dropout)
+        self.feedforward = variant.build_feedforward(width=width, inner=inner, dropout=dropout)
+        self.around_attention = variant.build_residual(width=width, norm_first=norm_first, dropout=dropout)
+        self.around_feedforward = variant.build_residual(width=width, norm_first=norm_first, dropout=dropout)
 
     def forward(self, states: Tensor, mask: Tensor, relations: Relations | None = None) -> Tensor:
         """(B, N, D), mask (B, 1, 1, N) → (B, N, D)."""
@@ -161,10 +192,10 @@ class TransformerDecoderLayer(nn.Module):
             self.cross = variant.build_attention(
                 width=width, memory_width=memory_width, heads=heads, site=Site(part, "cross", layer)
             )
-            self.around_cross = Residual(width=width, norm_first=norm_first, dropout=dropout)
-        self.feedforward = FeedForward(width=width, inner=inner, dropout=dropout, activation=variant.activation)
-        self.around_attention = Residual(width=width, norm_first=norm_first, dropout=dropout)
-        self.around_feedforward = Residual(width=width, norm_first=norm_first, dropout=dropout)
+            self.around_cross = variant.build_residual(width=width, norm_first=norm_first, dropout=dropout)
+        self.feedforward = variant.build_feedforward(width=width, inner=inner, dropout=dropout)
+        self.around_attention = variant.build_residual(width=width, norm_first=norm_first, dropout=dropout)
+        self.around_feedforward = variant.build_residual(width=width, norm_first=norm_first, dropout=dropout)
 
     def prepare(self, states: Tensor) -> Keys | None:
         """Keys and values of a memory (B, N, D), once for all steps; None where nothing is looked up in it."""

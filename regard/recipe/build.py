@@ -246,7 +246,9 @@ def build_masked(section: ModelSection, sizes: Sizes) -> MaskedLanguageModel:
         nn.init.normal_(output.weight, std=output.in_features**-0.5)
     else:
         output.weight = table
-    return MaskedLanguageModel(encoder=encoder, output=output)
+    side = section.encoder
+    epsilon = {"norm_epsilon": side.norm_epsilon} if isinstance(side, TransformerEncoderSection) else {}
+    return MaskedLanguageModel(encoder=encoder, output=output, **epsilon)
 
 
 def build_encoder_decoder(section: ModelSection, sizes: Sizes) -> EncoderDecoder:
@@ -256,7 +258,9 @@ def build_encoder_decoder(section: ModelSection, sizes: Sizes) -> EncoderDecoder
     target = source if section.tie == "all" and source is not None else embedding_table(sizes.target, section.width)
     encoder = build_encoder(section, None if source is None else source_embedding(section, sizes, source), sizes)
     join = build_join(section, sizes, encoder) if reads else None
-    output = nn.Linear(output_width(section, encoder), sizes.target, bias=False)
+    output = nn.Linear(output_width(section, encoder), sizes.target, bias=section.output_bias)
+    if section.output_bias:
+        nn.init.zeros_(output.bias)
     if section.tie == "none":
         nn.init.normal_(output.weight, std=output.in_features**-0.5)
     else:
@@ -298,7 +302,7 @@ def word_width(section: ModelSection, sizes: Sizes) -> int:
 
 def source_embedding(section: ModelSection, sizes: Sizes, table: nn.Parameter | None) -> Embedding:
     """Of the items of a source, with all their factors."""
-    scaled = section.encoder.kind == "transformer"
+    scaled = isinstance(section.encoder, TransformerEncoderSection) and section.encoder.embedding_scale
     weight = embedding_table(sizes.source, word_width(section, sizes)) if table is None else table
     if not sizes.factors:
         return Embedding(weight=weight, scaled=scaled)
@@ -395,7 +399,7 @@ def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear,
     match section.decoder:
         case TransformerDecoderSection() as side:
             return TransformerDecoder(
-                embedding=Embedding(weight=table, scaled=True),
+                embedding=Embedding(weight=table, scaled=side.embedding_scale),
                 output=output,
                 memory_width=None if section.shape == "language-model" else offer.memory_width,
                 layers=side.layers or section.layers,
@@ -500,6 +504,13 @@ def transformer_variant(side: TransformerEncoderSection) -> Variant:
         activation=side.activation,
         score=side.score,
         key_heads=side.key_heads,
+        head_width=side.head_width,
+        attention_bias=side.attention_bias,
+        feedforward_bias=side.feedforward_bias,
+        norm_kind=side.norm_kind,
+        norm_epsilon=side.norm_epsilon,
+        embedding_norm=side.embedding_norm,
+        waves=side.waves or "interleaved",
     )
 
 

@@ -17,7 +17,7 @@ FURTHEST_BIAS = 128
 BUCKETS = 32
 """Of positions, where a recipe does not say: that of Shaw et al. 2018, and those of T5."""
 
-Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
 Cell = Literal["elman", "lstm", "gru", "gru_cho", "multiplicative"]
 Answer = Literal["label", "number"]
 Shape = Literal["encoder-decoder", "language-model", "acceptor", "transducer", "masked-language-model"]
@@ -81,7 +81,9 @@ class SideText(Section):
 class TextSection(Section):
     """How characters become ids."""
 
-    unit: Unit = Field("bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection.")
+    unit: Unit = Field(
+        "bpe", description="What a token is: word, character, byte, bpe, unigram, codes, inflection, imported."
+    )
     size: int = Field(8000, ge=5, le=1_000_000, description="Vocabulary size (bpe, unigram); an upper limit for words.")
     shared: bool = Field(True, description="One vocabulary for both sides.")
     minimum_count: int = Field(1, ge=1, description="Rarer words (or characters) become unknown.")
@@ -133,8 +135,13 @@ class TransformerEncoderSection(Section):
     kind: Literal["transformer"] = "transformer"
     layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
     heads: int = Field(4, ge=1, le=128, description="Attention heads; must divide `model.width`.")
+    head_width: int | None = Field(None, ge=1, le=4096, description="Width of a head; `model.width` / `heads`.")
     feedforward: int | None = Field(None, ge=1, description="Inner width of the feed-forward part; 2 × width.")
     norm: Literal["post", "pre"] = Field("pre", description="Layer norm after (the paper) or before each part.")
+    norm_kind: Literal["layer", "rms"] = Field("layer", description="Layer norm, or without mean and bias (T5).")
+    norm_epsilon: float = Field(1e-5, gt=0, lt=1, description="What is added to the variance in a norm.")
+    embedding_norm: bool = Field(False, description="A norm of what the first layer reads (BERT, BART).")
+    embedding_scale: bool = Field(True, description="Embeddings are multiplied by √width (the paper).")
     positions: PositionsName = Field(
         "sinusoidal",
         description="How order is told: not at all; added to embeddings (sinusoidal, learned); inside attention: "
@@ -147,13 +154,21 @@ class TransformerEncoderSection(Section):
         None, ge=1, description="Distance from which on all are one: 16 (relative) or 128 (relative_bias)."
     )
     buckets: int | None = Field(None, ge=2, description="Distances told apart by relative_bias; 32.")
-    activation: Literal["relu", "gelu", "swiglu"] = Field(
-        "relu", description="What is not linear in the feed-forward part."
+    waves: Literal["interleaved", "halves"] | None = Field(
+        None, description="Sinusoidal positions: sines and cosines by turns, or all sines first; interleaved."
+    )
+    activation: Literal["relu", "gelu", "silu", "swiglu", "geglu"] = Field(
+        "relu", description="What is not linear in the feed-forward part; swiglu and geglu are gated."
+    )
+    feedforward_bias: bool | None = Field(
+        None, description="Biases of the feed-forward part; unless the activation is gated."
     )
     score: Score = Field("scaled_dot", description="How a query is compared with a key.")
     key_heads: int | None = Field(
         None, ge=1, le=128, description="Heads of keys and values, each shared by several heads; as many as `heads`."
     )
+
+    attention_bias: bool = Field(True, description="Biases of the projections of queries, keys, values and heads.")
 
     @model_validator(mode="after")
     def _choices(self) -> "TransformerEncoderSection":
@@ -164,6 +179,7 @@ class TransformerEncoderSection(Section):
             )
         for name, users in (
             ("longest", ("learned",)),
+            ("waves", ("sinusoidal",)),
             ("furthest", ("relative", "relative_bias")),
             ("buckets", ("relative_bias",)),
         ):
@@ -320,6 +336,7 @@ class ModelSection(Section):
     tie: Literal["all", "target", "none"] = Field(
         "target", description="Embeddings shared: source, target and output (`all`); target and output; none."
     )
+    output_bias: bool = Field(False, description="Each output has a bias of its own.")
     factors: Literal["concat", "sum"] = Field(
         "concat", description="How the vectors of a word and its factors become one: side by side, or their sum."
     )
@@ -387,12 +404,13 @@ class ModelSection(Section):
         for name, side in (("encoder", self.encoder), ("decoder", self.decoder)):
             if not isinstance(side, TransformerEncoderSection):
                 continue
-            if self.width % side.heads:
+            if side.head_width is None and self.width % side.heads:
                 raise ValueError(f"width {self.width} cannot be split into {side.heads} heads of the {name}")
-            if side.positions == "rotary" and self.width // side.heads % 2:
+            head_width = side.head_width or self.width // side.heads
+            if side.positions == "rotary" and head_width % 2:
                 raise ValueError(
-                    f"rotary positions turn pairs of numbers, but a head of the {name} has {self.width // side.heads}; "
-                    "choose `width` and `heads` so that `width` / `heads` is even"
+                    f"rotary positions turn pairs of numbers, but a head of the {name} has {head_width}; "
+                    "choose `width` and `heads` so that `width` / `heads` is even, or an even `head_width`"
                 )
             if side.positions == "relative_bias":
                 _check_buckets(side, name)
@@ -623,7 +641,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "Recipe":
-        if self.model.tie == "all" and not self.text.shared:
+        if self.model.tie == "all" and not self.text.shared and self.text.unit != "imported":
             raise ValueError("`model.tie: all` needs one vocabulary: set `text.shared: true`, or `model.tie: target`")
         outputs = max(self.data.max_length, self.search.max_length)
         for name, side, items in (

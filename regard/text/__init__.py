@@ -5,6 +5,7 @@ from regard.text.byte import ByteTokenizer
 from regard.text.character import CharacterTokenizer
 from regard.text.codes import Codes, CodesTokenizer
 from regard.text.encoding import Encoding
+from regard.text.imported import ImportedTokenizer
 from regard.text.inflection import InflectionTokenizer
 from regard.text.label import LabelTokenizer, NumberTokenizer
 from regard.text.normal import Normalised, NormalisedTokenizer, Normaliser
@@ -21,6 +22,7 @@ __all__ = [
     "CodesTokenizer",
     "Draw",
     "Encoding",
+    "ImportedTokenizer",
     "InflectionTokenizer",
     "LabelTokenizer",
     "Normalised",

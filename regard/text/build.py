@@ -8,6 +8,7 @@ from regard.errors import UsageError
 from regard.text.byte import ByteTokenizer
 from regard.text.character import CharacterTokenizer
 from regard.text.codes import Codes, CodesTokenizer
+from regard.text.imported import ImportedTokenizer
 from regard.text.inflection import InflectionTokenizer
 from regard.text.label import LabelTokenizer, NumberTokenizer
 from regard.text.normal import Form, NormalisedTokenizer, Normaliser
@@ -16,7 +17,7 @@ from regard.text.storage import Fields, StoredTokenizer, read_fields
 from regard.text.tokenizer import Tokenizer
 from regard.text.word import WordTokenizer
 
-Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection"]
+Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
 Answer = Literal["label", "number"]
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
@@ -68,6 +69,11 @@ def _train(texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, c
             return CodesTokenizer.train(texts, codes=Codes.read(codes), size=size, minimum_count=minimum_count)
         case "inflection":
             return InflectionTokenizer.train(texts, size=size, minimum_count=minimum_count)
+        case "imported":
+            raise UsageError(
+                "unit imported is a vocabulary that came with a model from elsewhere (`regard import`), and is not "
+                "learned from text; choose another `text.unit`, or go on from the run that has it"
+            )
         case _:
             assert_never(unit)
 
@@ -107,6 +113,8 @@ def _restore(fields: Fields, unit: Unit | Answer) -> StoredTokenizer:
             return CodesTokenizer.restore(fields)
         case "inflection":
             return InflectionTokenizer.restore(fields)
+        case "imported":
+            return ImportedTokenizer.restore(fields)
         case "label":
             return LabelTokenizer.restore(fields)
         case "number":

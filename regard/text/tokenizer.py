@@ -32,7 +32,7 @@ class Tokenizer(Protocol):
 
     @property
     def unit(self) -> str:
-        """The name of the unit in recipes: word, character, byte, bpe, unigram, codes, inflection."""
+        """The name of the unit in recipes: word, character, byte, bpe, unigram, codes, inflection, imported."""
         ...
 
     @property

@@ -22,6 +22,16 @@ def test_sinusoids_follow_the_formula(width: int) -> None:
     torch.testing.assert_close(waves, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("width", [1, 2, 6, 7])
+def test_halves_are_the_same_waves_with_all_sines_first(width: int) -> None:
+    positions = torch.tensor([0, 1, 2, 511, 512, 5000])
+    mixed = sinusoids(positions, width)
+    both = torch.cat((mixed[:, 0::2], mixed[:, 1::2]), dim=1)
+    assert torch.equal(sinusoids(positions, width, "halves"), both)
+    module = SinusoidalPositions(width=width, waves="halves")
+    torch.testing.assert_close(module.at(positions).double(), both, rtol=0, atol=1e-6)
+
+
 def test_sinusoids_of_any_shape() -> None:
     positions = torch.tensor([[3, 1], [0, 7]])
     assert torch.equal(sinusoids(positions, 4)[1, 1], sinusoids(torch.tensor(7), 4))

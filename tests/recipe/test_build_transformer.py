@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, make_batch
 from regard.models import EncoderDecoder
-from regard.nn import TransformerEncoderLayer
+from regard.nn import TransformerEncoderLayer, Variant
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
 from tests.pairwise import Row, pairs, pairwise
@@ -19,13 +19,20 @@ POSITIONS = ("none", "sinusoidal", "learned", "relative", "relative_bias", "rota
 SIDE = {
     "positions": POSITIONS,
     "score": ("scaled_dot", "dot", "bilinear", "additive"),
-    "activation": ("relu", "gelu", "swiglu"),
+    "activation": ("relu", "gelu", "silu", "swiglu", "geglu"),
+    "feedforward_bias": (None, True, False),
+    "attention_bias": (True, False),
     "heads": ((1, None), (2, 2), (2, 1), (3, None), (3, 1)),
+    "head_width": (None, 2, 10),
+    "norm_kind": ("layer", "rms"),
+    "embedding_norm": (False, True),
+    "embedding_scale": (False, True),
     "norm": ("post", "pre"),
     "layers": (1, 2),
 }
 CHOICES = {f"{side}.{name}": values for side in ("encoder", "decoder") for name, values in SIDE.items()} | {
-    "tie": ("all", "target", "none")
+    "tie": ("all", "target", "none"),
+    "output_bias": (False, True),
 }
 
 
@@ -36,7 +43,9 @@ def section(row: Row) -> ModelSection:
         heads = chosen.pop("heads")
         assert isinstance(heads, tuple)
         sides[side] = {"kind": "transformer", "feedforward": 10, "heads": heads[0], "key_heads": heads[1]} | chosen
-    return ModelSection.model_validate({"width": 12, "dropout": 0.0, "tie": row["tie"]} | sides)
+    return ModelSection.model_validate(
+        {"width": 12, "dropout": 0.0, "tie": row["tie"], "output_bias": row["output_bias"]} | sides
+    )
 
 
 def accepted(row: Row) -> bool:
@@ -139,6 +148,7 @@ def test_settings_reach_their_parts() -> None:
         ).named_parameters()
     }
     assert shapes["encoder.layers.0.attention.relative.keys"] == (11, 3)
+    assert not any("embedding_norm" in name or name == "decoder.output.bias" for name in shapes)
     assert shapes["decoder.positions.related.weight"] == (6, 2)
     assert shapes["decoder.layers.2.attention.key_value.weight"] == (12, 12)
     assert "encoder.layers.1.attention.query.weight" not in shapes
@@ -149,3 +159,14 @@ def test_settings_reach_their_parts() -> None:
     layer = plain.encoder.get_submodule("layers.0")
     assert isinstance(layer, TransformerEncoderLayer)
     assert layer.attention.score.scale == pytest.approx(32**-0.5)
+
+
+def test_norms_differ_as_their_equations_say() -> None:
+    states = torch.tensor([[1.0, 2.0, 6.0], [-1.0, 0.5, 0.0]], dtype=torch.float64)
+    rms = Variant(norm_kind="rms", norm_epsilon=0.25).build_norm(3).double()
+    layer = Variant(norm_epsilon=0.25).build_norm(3).double()
+    squares = (states**2).mean(-1, keepdim=True)
+    torch.testing.assert_close(rms(states), states / (squares + 0.25) ** 0.5, rtol=0, atol=1e-12)
+    centred = states - states.mean(-1, keepdim=True)
+    variance = (centred**2).mean(-1, keepdim=True)
+    torch.testing.assert_close(layer(states), centred / (variance + 0.25) ** 0.5, rtol=0, atol=1e-12)

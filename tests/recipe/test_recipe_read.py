@@ -100,6 +100,10 @@ MISTAKES = [
     ("seed: -1", "r.yaml:3:7: seed: found -1; allowed: a whole number of at least 0"),
     ("model: {width: 10}", "r.yaml:3:1: model: width 10 cannot be split into 4 heads of the encoder"),
     ("model: {encoder: {heads: 4, key_heads: 3}}", "encoder: 3 key heads cannot serve 4 heads in equal shares; `key_h"),
+    (
+        "model: {encoder: {positions: alibi, waves: halves}}",
+        "`waves` has no effect on positions 'alibi'; it works with sinusoidal",
+    ),
     ("model: {encoder: {longest: 9}}", "`longest` has no effect on positions 'sinusoidal'; it works with learned"),
     (
         "model: {decoder: {positions: alibi, furthest: 9}}",
