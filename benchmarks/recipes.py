@@ -10,6 +10,7 @@ line `# Result:` in the head of the recipe.
 """
 
 import argparse
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -100,6 +101,11 @@ def choose(names: list[str]) -> list[Published]:
     return [there[name] for name in names or there]
 
 
+def exit_by(number: int) -> None:
+    """End as by an exception, so that a training under way is told to save its state."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train every recipe on the pocket world and write what it reaches.")
     parser.add_argument("recipes", nargs="*", help="names such as bahdanau2015; all if left out")
@@ -107,6 +113,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="make data and train anew what is done")
     parser.add_argument("--page", action="store_true", help="train nothing; write the pages again")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: exit_by(number))
     if options.page:
         write_pages(read_entries(ROOT / "benchmarks/recipes.json"))
         return
@@ -118,8 +125,8 @@ def main() -> None:
     measure_lengths(chosen, folder, again=options.again)
     entries = read_entries(ROOT / "benchmarks/recipes.json")
     total = sum(entry.minutes for entry in entries.values())
-    print(f"this call took {(time.perf_counter() - began) / 60:.0f} minutes; all {len(entries)} recipes together took")
-    print(f"{total:.0f} of {LIMIT} minutes")
+    print(f"this call took {(time.perf_counter() - began) / 60:.0f} minutes")
+    print(f"all {len(entries)} recipes together took {total:.0f} minutes of at most {LIMIT}")
     missed = [row.recipe for row in chosen if row.recipe in entries and row.judge(entries[row.recipe]).met is False]
     if missed:
         print(f"bounds that are not met: {', '.join(missed)}")

@@ -21,14 +21,30 @@ import regard
 from published.entries import Entry, Value
 from published.heads import data_commands, settings_hash
 from published.tasks import Published
+from regard.files import replace_file
 
 REGARD = [sys.executable, "-m", "regard.cli.main"]
 
 
 def command(*arguments: str, folder: Path, text: str | None = None) -> str:
-    """Standard output of a `regard` command that runs in the folder."""
-    done = subprocess.run([*REGARD, *arguments], cwd=folder, input=text, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout
+    """Standard output of a `regard` command that runs in the folder.
+
+    Whoever stops this process stops the command, too, which has the time to save its state: a terminal sends Ctrl-C to
+    both, any other end is passed on.
+    """
+    call = [*REGARD, *arguments]
+    source = None if text is None else subprocess.PIPE
+    with subprocess.Popen(call, cwd=folder, stdin=source, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            out, _ = child.communicate(text)
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt):
+                child.terminate()
+            child.wait()
+            raise
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, call)
+    return out
 
 
 def make_data(recipe: str, folder: Path, made: set[tuple[str, ...]], *, again: bool) -> None:
@@ -60,7 +76,7 @@ def train(row: Published, recipe: str, folder: Path, *, again: bool) -> Entry:
     finally:
         seconds += time.perf_counter() - began
         state[row.recipe] = {"recipe": recipe_hash, "seconds": round(seconds, 1)}
-        state_file.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+        replace_file(state_file, (json.dumps(state, indent=1) + "\n").encode())
     return collect(row, folder, recipe_hash=recipe_hash, seconds=seconds)
 
 
