@@ -8,7 +8,7 @@ WORKERS ?= 2
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types format bench install install-test clean
+.PHONY: help demo test test-long lint types format bench recipes install install-test clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,8 +33,11 @@ format: install-test ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## Measure again what README and docs quote
-	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "$$script"; $(BIN)/python "$$script"; done
+bench: install ## Measure again what README and docs quote, but for the recipes
+	@set -e; for script in $(filter-out benchmarks/recipes.py,$(sort $(wildcard benchmarks/*.py))); do echo "$$script"; $(BIN)/python "$$script"; done
+
+recipes: install ## Train every recipe and write docs/results.md; over an hour on two cores, goes on where it stopped
+	$(BIN)/python benchmarks/recipes.py $(ARGS)
 
 clean: ## Remove caches and builds; .venv and runs stay
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
