@@ -101,7 +101,9 @@ def system_of(encoder: Side, decoder: Side) -> EncoderDecoder:
     torch.manual_seed(1)
     settings = {"width": WIDTH, "layers": 1, "dropout": 0.0, "encoder": encoder, "decoder": decoder}
     section = ModelSection.model_validate(settings)
-    return build_system(section, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    system = build_system(section, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    assert isinstance(system, EncoderDecoder)
+    return system
 
 
 def training(encoder: Side, decoder: Side, *, explicit: bool = False) -> Callable[[int], Pass]:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import UsageError
 from regard.interchange.export_huggingface import longest
-from regard.interchange.export_weights import Projection, Sides, plain_attention, position_table, scaled
+from regard.interchange.export_weights import Projection, Sides, layer_norm, plain_attention, position_table, scaled
 from regard.models import TransformerDecoder, TransformerEncoder
 from regard.nn import (
     Attention,
@@ -91,7 +91,7 @@ def build(sides: Sides, recipe: Recipe) -> TransformerSpec:
         _set_layer(layer_spec, layer, sides.decoder)
         assert layer.cross is not None, "an encoder-decoder looks at its source"
         assert layer.around_cross is not None, "an encoder-decoder looks at its source"
-        _set_attention(layer_spec.attention, layer.cross, layer.around_cross.norm)
+        _set_attention(layer_spec.attention, layer.cross, layer_norm(layer.around_cross.norm))
     return spec
 
 
@@ -130,9 +130,9 @@ def _set_layer(
     layer: TransformerEncoderLayer | TransformerDecoderLayer,
     side: TransformerEncoder | TransformerDecoder,
 ) -> None:
-    _set_attention(spec.self_attention, layer.attention, layer.around_attention.norm)
+    _set_attention(spec.self_attention, layer.attention, layer_norm(layer.around_attention.norm))
     _set_relations(spec.self_attention, layer.attention, side)
-    _set_feedforward(spec.ffn, layer.feedforward, layer.around_feedforward.norm)
+    _set_feedforward(spec.ffn, layer.feedforward, layer_norm(layer.around_feedforward.norm))
 
 
 def _set_attention(spec: MultiHeadAttentionSpec, attention: Attention, norm: nn.LayerNorm) -> None:

@@ -23,6 +23,7 @@ from regard.interchange.export_weights import (
     PlainAttention,
     Projection,
     Sides,
+    layer_norm,
     named,
     plain_attention,
     position_table,
@@ -84,12 +85,18 @@ class _Writer:
         self, name: str, layer: TransformerEncoderLayer | TransformerDecoderLayer
     ) -> Iterator[tuple[str, Tensor]]:
         yield from self.attention(f"{name}.self_attn", plain_attention(layer.attention))
-        yield from named(f"{name}.self_attn_layer_norm", self.writes(Projection.of(layer.around_attention.norm)))
+        yield from named(
+            f"{name}.self_attn_layer_norm", self.writes(Projection.of(layer_norm(layer.around_attention.norm)))
+        )
         yield from self.feedforward(name, layer.feedforward)
-        yield from named(f"{name}.final_layer_norm", self.writes(Projection.of(layer.around_feedforward.norm)))
+        yield from named(
+            f"{name}.final_layer_norm", self.writes(Projection.of(layer_norm(layer.around_feedforward.norm)))
+        )
         if isinstance(layer, TransformerDecoderLayer) and layer.cross is not None and layer.around_cross is not None:
             yield from self.attention(f"{name}.encoder_attn", plain_attention(layer.cross))
-            yield from named(f"{name}.encoder_attn_layer_norm", self.writes(Projection.of(layer.around_cross.norm)))
+            yield from named(
+                f"{name}.encoder_attn_layer_norm", self.writes(Projection.of(layer_norm(layer.around_cross.norm)))
+            )
 
 
 def weights(sides: Sides, recipe: Recipe) -> dict[str, Tensor]:
