@@ -37,6 +37,8 @@ WITH_TORCH = {
     "regard.data.collation",
     "regard.data.corpus",
     "regard.recipe.build",
+    "regard.recipe.decoders",
+    "regard.recipe.texts",
     "regard.cli.progress",
 }
 """Modules that are for torch; the others of their parts import them inside functions only, if at all."""

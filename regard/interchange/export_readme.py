@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from regard.interchange.export_tokenizer import stored_tokenizer
-from regard.recipe.build import Texts
 from regard.recipe.schema import Recipe
+from regard.recipe.texts import Texts
 from regard.special import END, PAD, START
 
 _TEXT = '"the cat sleeps ."'

@@ -15,8 +15,9 @@ from regard.interchange.rows import Rows, Specials
 from regard.interchange.t5 import read_t5
 from regard.interchange.text import Foreign, read_bart_text, read_marian_texts, read_t5_text
 from regard.models import System
-from regard.recipe.build import Texts, build_system, system_for
+from regard.recipe.build import build_system, system_for
 from regard.recipe.schema import DataSection, Recipe, SearchSection, TextSection
+from regard.recipe.texts import Texts
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.training import weights

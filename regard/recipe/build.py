@@ -3,52 +3,29 @@
 Sizes that come from data (vocabularies) are arguments here, never fields of a recipe.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Unpack
 
 from torch import nn
 
-from regard.data.collation import (
-    AnswerCollation,
-    Collation,
-    MaskCollation,
-    Masking,
-    SourceTexts,
-    TagCollation,
-    TextCollation,
-)
 from regard.errors import UsageError
 from regard.insight import Reading
 from regard.metrics import Metric, metric
 from regard.models import (
     Acceptor,
-    AttentionalVector,
-    AttentiveDecoder,
     AttributeJoin,
     BagEncoder,
-    BahdanauDecoder,
-    Bridge,
     CategoryEncoder,
-    Decoder,
     Encoder,
     EncoderDecoder,
-    EveryStepDecoder,
-    FinalStates,
-    FromNothing,
-    InitialStateDecoder,
-    LocalAttention,
     MaskedLanguageModel,
     NoSource,
     Rater,
     RecurrentEncoder,
     SelfAttentiveEncoder,
-    SideBySide,
     System,
     Transducer,
-    TransformedSummary,
-    TransformerDecoder,
     TransformerEncoder,
 )
 from regard.nn import (
@@ -57,56 +34,24 @@ from regard.nn import (
     FactoredEmbedding,
     Recurrent,
     Site,
-    StateSize,
-    Variant,
     embedding_table,
 )
+from regard.recipe.decoders import Offer, build_decoder, transformer_variant
 from regard.recipe.schema import (
-    BUCKETS,
-    FURTHEST_BIAS,
-    FURTHEST_RELATIVE,
-    LONGEST,
     BagEncoderSection,
     CategoryEncoderSection,
     EvaluationSection,
     ModelSection,
-    NoDecoderSection,
     NoEncoderSection,
     Recipe,
     RecurrentDecoderSection,
     RecurrentEncoderSection,
     SearchSection,
-    SideText,
-    TransformerDecoderSection,
     TransformerEncoderSection,
 )
+from regard.recipe.texts import Texts
 from regard.search import Sampling, SearchOptions
-from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
 from regard.training import Settings
-
-MOST = 1_000_000
-"""Entries of the vocabulary of a factor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """The tokenizers of a run; source and target are one and the same where there is one vocabulary."""
-
-    source: Tokenizer
-    target: Tokenizer
-    factors: tuple[Tokenizer, ...] = ()
-    attributes: tuple[Tokenizer, ...] = ()
-
-    def save(self, folder: Path) -> None:
-        sides = (
-            (("text", self.source),)
-            if self.source is self.target
-            else (("source", self.source), ("target", self.target))
-        )
-        further = (("factor", self.factors), ("attribute", self.attributes))
-        numbered = ((f"{name}{number}", one) for name, all_ in further for number, one in enumerate(all_, start=1))
-        for name, tokenizer in (*sides, *numbered):
-            tokenizer.save(folder, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,85 +63,6 @@ class Sizes:
     factors: tuple[int, ...] = ()
     attributes: tuple[int, ...] = ()
     numbers: bool = False
-
-
-def text_names(recipe: Recipe) -> tuple[str, ...]:
-    """Under which names tokenizers stand in a run folder."""
-    return (
-        *(("text",) if recipe.text.shared else ("source", "target")),
-        *(f"factor{number}" for number in range(1, len(recipe.data.factors) + 1)),
-        *(f"attribute{number}" for number in range(1, len(recipe.data.attributes) + 1)),
-    )
-
-
-def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) -> Texts:
-    """Learn the vocabularies from the training examples, whose sources may have further columns."""
-    section = recipe.text
-    codes = None if section.codes is None else Path(section.codes)
-
-    def learn(texts: Iterable[str], own: SideText | None) -> Tokenizer:
-        unit = own.unit if own else section.unit
-        if unit == "label" or unit == "number":
-            return train_answers(texts, unit=unit)
-        return train_tokenizer(
-            texts,
-            unit=unit,
-            size=own.size if own else section.size,
-            minimum_count=section.minimum_count,
-            normal=section.normal,
-            lowercase=section.lowercase,
-            codes=codes,
-        )
-
-    further = len(recipe.data.factors) + len(recipe.data.attributes)
-    lines = [source.rsplit("\t", further) for source in sources] if further else [[source] for source in sources]
-    first = int(recipe.data.source is not None)
-    columns = list(zip(*lines, strict=True))[first:] if further else []
-    factors = tuple(train_tokenizer(column, unit="word", size=MOST) for column in columns[: len(recipe.data.factors)])
-    attributes = tuple(train_answers(column, unit="label") for column in columns[len(recipe.data.factors) :])
-    texts = (line[0] for line in lines) if first else ()
-    if section.shared:
-        both = learn((text for side in (texts, targets) for text in side), None)
-        return Texts(source=both, target=both, factors=factors, attributes=attributes)
-    return Texts(
-        source=learn(texts, section.source),
-        target=learn(targets, section.target),
-        factors=factors,
-        attributes=attributes,
-    )
-
-
-def load_texts(recipe: Recipe, folder: Path) -> Texts:
-    """Read the vocabularies of a run folder."""
-    loaded = {name: load_tokenizer(folder, name) for name in text_names(recipe)}
-    return Texts(
-        source=loaded["text" if recipe.text.shared else "source"],
-        target=loaded["text" if recipe.text.shared else "target"],
-        factors=tuple(one for name, one in loaded.items() if name.startswith("factor")),
-        attributes=tuple(one for name, one in loaded.items() if name.startswith("attribute")),
-    )
-
-
-def build_collation(recipe: Recipe, texts: Texts) -> Collation:
-    """How examples become batches, by the shape of the model."""
-    source = SourceTexts(
-        text=None if recipe.data.source is None else texts.source,
-        factors=texts.factors,
-        attributes=texts.attributes,
-    )
-    match recipe.model.shape:
-        case "encoder-decoder" | "language-model":
-            return TextCollation(source=source, target=texts.target)
-        case "acceptor":
-            return AnswerCollation(source=source, target=texts.target)
-        case "transducer":
-            return TagCollation(source=source, target=texts.target)
-        case "masked-language-model":
-            masking = recipe.training.masking
-            return MaskCollation(
-                source=source,
-                masking=Masking(share=masking.share, masked=masking.masked, replaced=masking.replaced),
-            )
 
 
 def build_system(
@@ -284,15 +150,6 @@ def build_acceptor(section: ModelSection, sizes: Sizes) -> Acceptor:
     return Acceptor(
         encoder=encoder, summary_width=width, answers=sizes.target, dropout=section.dropout, attributes=join
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a decoder finds of a source."""
-
-    memory_width: int
-    summary_width: int
-    finals: StateSize | None
 
 
 def word_width(section: ModelSection, sizes: Sizes) -> int:
@@ -391,127 +248,6 @@ def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection
         site=Site("encoder", "self"),
     )
     return SelfAttentiveEncoder(encoder=encoder, attention=attention, dropout=section.dropout)
-
-
-def build_decoder(section: ModelSection, table: nn.Parameter, output: nn.Linear, offer: Offer) -> Decoder:
-    """Writes the target."""
-    assert not isinstance(section.decoder, NoDecoderSection)
-    match section.decoder:
-        case TransformerDecoderSection() as side:
-            return TransformerDecoder(
-                embedding=Embedding(weight=table, scaled=side.embedding_scale),
-                output=output,
-                memory_width=None if section.shape == "language-model" else offer.memory_width,
-                layers=side.layers or section.layers,
-                heads=side.heads,
-                inner=side.feedforward or 2 * section.width,
-                norm_first=side.norm == "pre",
-                dropout=section.dropout,
-                variant=transformer_variant(side),
-            )
-        case RecurrentDecoderSection() as side:
-            return build_recurrent_decoder(section, side, table, output, offer)
-
-
-def build_recurrent_decoder(
-    section: ModelSection, side: RecurrentDecoderSection, table: nn.Parameter, output: nn.Linear, offer: Offer
-) -> Decoder:
-    """Writes the target one item after the other; the wiring says how the source gets in."""
-    embedding, dropout, width = Embedding(weight=table, scaled=False), section.dropout, section.width
-    network = Recurrent(
-        part="decoder",
-        input_width=2 * width if side.wiring == "every_step" else width,
-        width=width,
-        layers=side.layers or section.layers,
-        cell=side.cell,
-        residual=side.residual,
-        layer_norm=side.layer_norm,
-        dropout=dropout,
-    )
-    match side.wiring:
-        case "bahdanau":
-            attention = build_attention(side, width, offer)
-            return BahdanauDecoder(
-                embedding=embedding,
-                output=output,
-                network=network,
-                bridge=TransformedSummary(summary_width=offer.summary_width, wanted=network.size),
-                attention=attention,
-                context_width=attention.context_width,
-                dropout=dropout,
-            )
-        case "luong" | "output":
-            attention = build_attention(side, width, offer)
-            combine = AttentionalVector if side.wiring == "luong" else SideBySide
-            return AttentiveDecoder(
-                embedding=embedding,
-                output=output,
-                network=network,
-                bridge=build_bridge(offer, network),
-                attention=attention
-                if side.window is None
-                else LocalAttention(attention=attention, query_width=width, window=side.window),
-                combine=combine(state_width=width, context_width=attention.context_width, width=output.in_features),
-                feeding=side.wiring == "luong" and side.input_feeding is not False,
-                dropout=dropout,
-            )
-        case "initial" | "transformed" | "none":
-            bridge: Bridge = TransformedSummary(summary_width=offer.summary_width, wanted=network.size)
-            if side.wiring == "initial":
-                bridge = FinalStates(offered=offer.finals, wanted=network.size)
-            elif side.wiring == "none":
-                bridge = FromNothing(wanted=network.size)
-            return InitialStateDecoder(
-                embedding=embedding, output=output, network=network, bridge=bridge, dropout=dropout
-            )
-        case "every_step":
-            return EveryStepDecoder(
-                embedding=embedding,
-                output=output,
-                network=network,
-                summary_width=offer.summary_width,
-                dropout=dropout,
-            )
-
-
-def build_bridge(offer: Offer, network: Recurrent) -> Bridge:
-    """Final states are handed over as they are where they fit; else the summary is transformed."""
-    if offer.finals == network.size:
-        return FinalStates(offered=offer.finals, wanted=network.size)
-    return TransformedSummary(summary_width=offer.summary_width, wanted=network.size)
-
-
-def build_attention(side: RecurrentDecoderSection, width: int, offer: Offer) -> Attention:
-    """From the states of a recurrent decoder to the memory."""
-    return Attention(
-        query_width=width,
-        memory_width=offer.memory_width,
-        width=width,
-        score=side.score,
-        projections=side.projections,
-        heads=side.heads,
-        site=Site("decoder", "cross"),
-    )
-
-
-def transformer_variant(side: TransformerEncoderSection) -> Variant:
-    """In what the Transformer of one side differs from the paper's."""
-    return Variant(
-        positions=side.positions,
-        longest=side.longest or LONGEST,
-        furthest=side.furthest or (FURTHEST_RELATIVE if side.positions == "relative" else FURTHEST_BIAS),
-        buckets=side.buckets or BUCKETS,
-        activation=side.activation,
-        score=side.score,
-        key_heads=side.key_heads,
-        head_width=side.head_width,
-        attention_bias=side.attention_bias,
-        feedforward_bias=side.feedforward_bias,
-        norm_kind=side.norm_kind,
-        norm_epsilon=side.norm_epsilon,
-        embedding_norm=side.embedding_norm,
-        waves=side.waves or "interleaved",
-    )
 
 
 def training_settings(recipe: Recipe) -> Settings:

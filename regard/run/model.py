@@ -19,17 +19,10 @@ from regard.insight import Reading, by_words, read
 from regard.metrics import Score, perplexity
 from regard.metrics import evaluate as measure
 from regard.models import EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
-from regard.recipe.build import (
-    Texts,
-    alignment_reading,
-    build_collation,
-    build_metrics,
-    load_texts,
-    search_options,
-    system_for,
-)
+from regard.recipe.build import alignment_reading, build_metrics, search_options, system_for
 from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
+from regard.recipe.texts import Texts, build_collation, load_texts
 from regard.report import AlignmentPicture
 from regard.run.alignment import alignment_scores, fitting_reading, source_attention
 from regard.run.folder import RunFolder

@@ -11,8 +11,8 @@ from regard.data.corpus import Redraw
 from regard.data.example import Example
 from regard.data.store import hash_file
 from regard.files import replace_file
-from regard.recipe.build import Texts, build_collation, load_texts, text_names, train_texts
 from regard.recipe.schema import DataSection, Recipe
+from regard.recipe.texts import Texts, build_collation, load_texts, text_names, train_texts
 from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
 from regard.run.starting import start_texts

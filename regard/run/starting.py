@@ -10,8 +10,8 @@ from pathlib import Path
 from torch import nn
 
 from regard.errors import ModelError, UsageError
-from regard.recipe.build import Texts
 from regard.recipe.schema import Recipe, SideText, TextSection
+from regard.recipe.texts import Texts
 from regard.run.folder import RunFolder
 from regard.text import Tokenizer, load_tokenizer
 from regard.training.starting import StartReport, Vocabularies, start_from

@@ -12,7 +12,8 @@ from regard.data.batch import make_batch, source_ids
 from regard.data.pocket import examples
 from regard.nn import sinusoids
 from regard.recipe import recipe_from
-from regard.recipe.build import Texts, build_system
+from regard.recipe.build import build_system
+from regard.recipe.texts import Texts
 from regard.run.model import Model
 from regard.search import Hypothesis, Request, Search, SearchOptions
 from regard.special import END, FIRST_FREE, PAD, START, UNKNOWN

@@ -10,7 +10,7 @@ from regard.data.batch import make_batch
 from regard.errors import UsageError
 from regard.interchange.export_tokenizer import token_names
 from regard.interchange.exporting import export
-from regard.recipe.build import Texts
+from regard.recipe.texts import Texts
 from regard.run.model import Model
 from regard.special import END, PAD, START
 from tests.interchange.models import (

@@ -10,7 +10,7 @@ from regard.data.batch import make_batch
 from regard.interchange.export_huggingface import half_and_half
 from regard.interchange.exporting import export
 from regard.nn import sinusoids
-from regard.recipe.build import Texts
+from regard.recipe.texts import Texts
 from regard.run.model import Model
 from regard.special import END, START
 from tests.interchange.models import (

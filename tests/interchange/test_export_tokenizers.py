@@ -7,7 +7,7 @@ import pytest
 
 from regard.interchange.export_tokenizer import token_names, write_tokenizer
 from regard.interchange.exporting import export
-from regard.recipe.build import Texts
+from regard.recipe.texts import Texts
 from regard.special import END
 from regard.text import Codes, CodesTokenizer, Tokenizer, train_tokenizer
 from tests.interchange.models import pocket_pairs, pocket_texts, random_model

@@ -11,8 +11,8 @@ from regard.errors import ModelError, RegardError, UsageError
 from regard.interchange import exporting
 from regard.interchange.exporting import WRITTEN, export, refuse
 from regard.recipe import load_recipe
-from regard.recipe.build import Texts
 from regard.recipe.schema import ModelSection
+from regard.recipe.texts import Texts
 from regard.run.model import Model
 from regard.text import train_tokenizer
 from tests.interchange.models import pocket_texts, random_model

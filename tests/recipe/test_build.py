@@ -10,23 +10,14 @@ from regard.data.batch import make_batch
 from regard.insight import Reading
 from regard.models import BahdanauDecoder, RecurrentEncoder, TransformerDecoder, TransformerEncoder
 from regard.recipe import recipe_from
-from regard.recipe.build import (
-    Texts,
-    alignment_reading,
-    build_metrics,
-    build_system,
-    load_texts,
-    search_options,
-    text_names,
-    train_texts,
-    training_settings,
-)
+from regard.recipe.build import alignment_reading, build_metrics, build_system, search_options, training_settings
 from regard.recipe.schema import (
     EvaluationSection,
     ModelSection,
     SearchSection,
     TrainingSection,
 )
+from regard.recipe.texts import Texts, load_texts, text_names, train_texts
 from regard.search import SearchOptions
 from regard.training import Settings
 

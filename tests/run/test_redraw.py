@@ -1,6 +1,6 @@
 """Segmentations that are drawn anew in each epoch."""
 
-from regard.recipe.build import Texts
+from regard.recipe.texts import Texts
 from regard.run.preparation import redraw_with
 from regard.text import train_tokenizer
 

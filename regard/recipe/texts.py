@@ -1,0 +1,123 @@
+"""The vocabularies of a run: learned, saved, loaded, and what becomes of examples by them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.collation import (
+    AnswerCollation,
+    Collation,
+    MaskCollation,
+    Masking,
+    SourceTexts,
+    TagCollation,
+    TextCollation,
+)
+from regard.recipe.schema import (
+    Recipe,
+    SideText,
+)
+from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
+
+MOST = 1_000_000
+"""Entries of the vocabulary of a factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The tokenizers of a run; source and target are one and the same where there is one vocabulary."""
+
+    source: Tokenizer
+    target: Tokenizer
+    factors: tuple[Tokenizer, ...] = ()
+    attributes: tuple[Tokenizer, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        sides = (
+            (("text", self.source),)
+            if self.source is self.target
+            else (("source", self.source), ("target", self.target))
+        )
+        further = (("factor", self.factors), ("attribute", self.attributes))
+        numbered = ((f"{name}{number}", one) for name, all_ in further for number, one in enumerate(all_, start=1))
+        for name, tokenizer in (*sides, *numbered):
+            tokenizer.save(folder, name)
+
+
+def text_names(recipe: Recipe) -> tuple[str, ...]:
+    """Under which names tokenizers stand in a run folder."""
+    return (
+        *(("text",) if recipe.text.shared else ("source", "target")),
+        *(f"factor{number}" for number in range(1, len(recipe.data.factors) + 1)),
+        *(f"attribute{number}" for number in range(1, len(recipe.data.attributes) + 1)),
+    )
+
+
+def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) -> Texts:
+    """Learn the vocabularies from the training examples, whose sources may have further columns."""
+    section = recipe.text
+    codes = None if section.codes is None else Path(section.codes)
+
+    def learn(texts: Iterable[str], own: SideText | None) -> Tokenizer:
+        unit = own.unit if own else section.unit
+        if unit == "label" or unit == "number":
+            return train_answers(texts, unit=unit)
+        return train_tokenizer(
+            texts,
+            unit=unit,
+            size=own.size if own else section.size,
+            minimum_count=section.minimum_count,
+            normal=section.normal,
+            lowercase=section.lowercase,
+            codes=codes,
+        )
+
+    further = len(recipe.data.factors) + len(recipe.data.attributes)
+    lines = [source.rsplit("\t", further) for source in sources] if further else [[source] for source in sources]
+    first = int(recipe.data.source is not None)
+    columns = list(zip(*lines, strict=True))[first:] if further else []
+    factors = tuple(train_tokenizer(column, unit="word", size=MOST) for column in columns[: len(recipe.data.factors)])
+    attributes = tuple(train_answers(column, unit="label") for column in columns[len(recipe.data.factors) :])
+    texts = (line[0] for line in lines) if first else ()
+    if section.shared:
+        both = learn((text for side in (texts, targets) for text in side), None)
+        return Texts(source=both, target=both, factors=factors, attributes=attributes)
+    return Texts(
+        source=learn(texts, section.source),
+        target=learn(targets, section.target),
+        factors=factors,
+        attributes=attributes,
+    )
+
+
+def load_texts(recipe: Recipe, folder: Path) -> Texts:
+    """Read the vocabularies of a run folder."""
+    loaded = {name: load_tokenizer(folder, name) for name in text_names(recipe)}
+    return Texts(
+        source=loaded["text" if recipe.text.shared else "source"],
+        target=loaded["text" if recipe.text.shared else "target"],
+        factors=tuple(one for name, one in loaded.items() if name.startswith("factor")),
+        attributes=tuple(one for name, one in loaded.items() if name.startswith("attribute")),
+    )
+
+
+def build_collation(recipe: Recipe, texts: Texts) -> Collation:
+    """How examples become batches, by the shape of the model."""
+    source = SourceTexts(
+        text=None if recipe.data.source is None else texts.source,
+        factors=texts.factors,
+        attributes=texts.attributes,
+    )
+    match recipe.model.shape:
+        case "encoder-decoder" | "language-model":
+            return TextCollation(source=source, target=texts.target)
+        case "acceptor":
+            return AnswerCollation(source=source, target=texts.target)
+        case "transducer":
+            return TagCollation(source=source, target=texts.target)
+        case "masked-language-model":
+            masking = recipe.training.masking
+            return MaskCollation(
+                source=source,
+                masking=Masking(share=masking.share, masked=masking.masked, replaced=masking.replaced),
+            )
