@@ -19,7 +19,7 @@ from regard.interchange.text import Foreign, read_bert_text
 from regard.models import TransformerEncoder
 from regard.nn import Embedding
 from regard.nn.masked import MaskedHead
-from regard.recipe.build import transformer_variant
+from regard.recipe.decoders import transformer_variant
 from regard.recipe.schema import TransformerEncoderSection
 from regard.text.imported import ImportedTokenizer
 
