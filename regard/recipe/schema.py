@@ -195,7 +195,9 @@ class TrainingSection(Section):
     learning_rate: float = Field(1e-3, gt=0, description="The (peak) learning rate.")
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    schedule: Literal["inverse_sqrt", "constant"] = Field("inverse_sqrt", description="The learning rate over steps.")
+    schedule: Literal["inverse_sqrt", "constant", "linear", "cosine"] = Field(
+        "inverse_sqrt", description="The learning rate over steps; `linear` and `cosine` reach 0 after `steps`."
+    )
     warmup: int = Field(400, ge=0, description="Steps over which the learning rate rises from 0.")
     clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0 for no limit.")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="Probability spread over the vocabulary.")
@@ -226,6 +228,8 @@ class TrainingSection(Section):
     def _bounded(self) -> "TrainingSection":
         if self.steps is None and self.epochs is None and self.minutes is None and self.patience is None:
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
+        if self.schedule in ("linear", "cosine") and self.steps is None:
+            raise ValueError(f"`schedule: {self.schedule}` falls to 0 at the end: give the number of `steps`")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
         for name, factor in self.rates.items():

@@ -1,10 +1,11 @@
 """How training goes: the numbers the loop needs, all in one frozen value."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-ScheduleName = Literal["inverse_sqrt", "constant"]
+ScheduleName = Literal["inverse_sqrt", "constant", "linear", "cosine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,16 @@ def learning_rate(step: int, settings: Settings) -> float:
     """The learning rate of update `step`, counted from 1.
 
     It rises linearly over `warmup` steps. `inverse_sqrt` then falls as peak · √(warmup / step) (Vaswani et al. 2017,
-    equation 3, with the peak given instead of the width); `constant` stays.
+    equation 3, with the peak given instead of the width); `constant` stays; `linear` and `cosine` fall to 0 right after
+    the last of `steps`, along a line or half a wave of the cosine (Loshchilov and Hutter 2017, equation 5).
     """
     peak, warmup = settings.learning_rate, settings.warmup
     if step < warmup:
         return peak * step / warmup
     if settings.schedule == "inverse_sqrt":
         return float(peak * (max(warmup, 1) / step) ** 0.5)
-    return peak
+    if settings.schedule == "constant":
+        return peak
+    assert settings.steps is not None, "a schedule that ends needs an end"
+    gone = min(1.0, (step - warmup) / max(1, settings.steps + 1 - warmup))
+    return peak * (1 - gone) if settings.schedule == "linear" else peak * 0.5 * (1 + math.cos(math.pi * gone))

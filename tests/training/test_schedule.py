@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,21 @@ def test_inverse_sqrt_is_the_minimum_of_a_line_and_a_root(warmup: int, step: int
 def test_constant_rises_and_stays(step: int, expected: float) -> None:
     settings = Settings(seed=1, learning_rate=0.2, warmup=4, schedule="constant")
     assert learning_rate(step, settings) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("linear", [0.1, 0.2, 0.15, 0.1, 0.05, 0.0]),
+        ("cosine", [0.1, 0.2, 0.1 + 0.1 * 2**-0.5, 0.1, 0.1 - 0.1 * 2**-0.5, 0.0]),
+    ],
+)
+def test_schedules_that_end_reach_nothing_after_the_last_step(
+    schedule: Literal["linear", "cosine"], expected: list[float]
+) -> None:
+    settings = Settings(seed=1, learning_rate=0.2, warmup=2, schedule=schedule, steps=5)
+    assert [learning_rate(step, settings) for step in range(1, 7)] == pytest.approx(expected)
+    assert learning_rate(100, settings) == pytest.approx(0.0)
 
 
 def test_constant_without_warmup_is_constant_from_the_first_step() -> None:
