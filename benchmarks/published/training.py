@@ -8,6 +8,7 @@ FOLDER/state.json       which recipe each run was begun with, and the seconds it
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
+from threading import Lock
 from typing import Any
 
 import regard
@@ -23,6 +25,10 @@ from published.heads import data_commands, settings_hash
 from published.tasks import Published
 from regard.files import replace_file
 
+THREADS = 1
+"""Of each command; two run beside each other."""
+
+STATE = Lock()
 REGARD = [sys.executable, "-m", "regard.cli.main"]
 
 
@@ -34,7 +40,8 @@ def command(*arguments: str, folder: Path, text: str | None = None) -> str:
     """
     call = [*REGARD, *arguments]
     source = None if text is None else subprocess.PIPE
-    with subprocess.Popen(call, cwd=folder, stdin=source, stdout=subprocess.PIPE, text=True) as child:
+    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
+    with subprocess.Popen(call, cwd=folder, stdin=source, stdout=subprocess.PIPE, text=True, env=environment) as child:
         try:
             out, _ = child.communicate(text)
         except BaseException as error:
@@ -66,7 +73,7 @@ def train(row: Published, recipe: str, folder: Path, *, again: bool) -> Entry:
     copy.parent.mkdir(exist_ok=True)
     copy.write_text(recipe, encoding="utf-8")
     state_file = folder / "state.json"
-    state = json.loads(state_file.read_text(encoding="utf-8")) if state_file.exists() else {}
+    state = _state(state_file)
     recipe_hash = settings_hash(recipe)
     anew = again or state.get(row.recipe, {}).get("recipe") != recipe_hash
     seconds = 0.0 if anew else float(state[row.recipe]["seconds"])
@@ -75,15 +82,19 @@ def train(row: Published, recipe: str, folder: Path, *, again: bool) -> Entry:
         command("train", f"recipes/{copy.name}", f"run=runs/{row.recipe}", *["--overwrite"] * anew, folder=folder)
     finally:
         seconds += time.perf_counter() - began
-        state[row.recipe] = {"recipe": recipe_hash, "seconds": round(seconds, 1)}
-        replace_file(state_file, (json.dumps(state, indent=1) + "\n").encode())
+        with STATE:
+            state = _state(state_file) | {row.recipe: {"recipe": recipe_hash, "seconds": round(seconds, 1)}}
+            replace_file(state_file, (json.dumps(state, indent=1) + "\n").encode())
     return collect(row, folder, recipe_hash=recipe_hash, seconds=seconds)
+
+
+def _state(path: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return state
 
 
 def collect(row: Published, folder: Path, *, recipe_hash: str, seconds: float) -> Entry:
     """What is kept of a finished run."""
-    import torch
-
     from regard.run.folder import RunFolder
 
     run = RunFolder(folder / "runs" / row.recipe)
@@ -101,7 +112,7 @@ def collect(row: Published, folder: Path, *, recipe_hash: str, seconds: float) -
         minutes=round(seconds / 60, 2),
         steps=max(int(event["step"]) for event in events),
         parameters=sum(math.prod(shape) for shape in run.shapes().values()),
-        threads=torch.get_num_threads(),
+        threads=THREADS,
         versions={"regard": regard.__version__, "torch": version("torch"), "python": python_version()},
         losses=(round(losses[0], 4), round(losses[-1], 4)) if losses else None,
         exact_perplexity=exact,
