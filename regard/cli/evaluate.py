@@ -5,11 +5,15 @@ from pathlib import Path
 
 import typer
 
+from regard.errors import UsageError
+
 
 def evaluate(
     run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
     files: list[str] = typer.Argument(
-        ..., metavar="FILE", help="Pairs (TSV, JSONL, SIGMORPHON), or two parallel files."
+        ...,
+        metavar="FILE",
+        help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
     as_json: bool = typer.Option(False, "--json", help="Write the scores as JSON."),
@@ -18,7 +22,7 @@ def evaluate(
     """Predict the sources of pairs and measure how well the outputs fit the targets.
 
     Every score has a 95 % interval (bootstrap) and a signature. Pairs in JSONL with a key `alignment` (0-0 1-2) give
-    the alignment error too.
+    the alignment error too. Language models are judged by their perplexity, masked ones at words that are hidden.
     """
     from regard.cli.console import score_lines, write_text
     from regard.data import Ledger
@@ -30,6 +34,8 @@ def evaluate(
     result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
     for warning in (*ledger.summary().splitlines(), *result.notes):
         typer.echo(f"regard: {warning}", err=True)
+    if output is not None and not result.predictions:
+        raise UsageError(f"{output}: nothing was written, for this model is judged by its perplexity, without outputs")
     if output is not None:
         write_text(output, "".join(f"{one.text}\n" for one in result.predictions))
     if as_json:

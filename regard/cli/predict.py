@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -61,25 +62,39 @@ def predict(
     typed = at_once or (file == STDIN and sys.stdin.isatty())
     ahead = 1 if typed else None
     predictions = model.predict_many(lines, options=options, prefix=prefix, capture=align, ahead=ahead)
-    sources, outputs = _write(predictions, nbest=nbest, align=align, jsonl=jsonl, typed=typed)
-    for warning in (*_findings(ledger), *_cuts(sources, outputs, model.recipe.data.max_length)):
+    tally = _write(predictions, nbest=nbest, align=align, jsonl=jsonl, typed=typed)
+    for warning in (*_findings(ledger), *_told(tally, model.recipe.data.max_length)):
         typer.echo(f"regard: {warning}", err=True)
 
 
-def _write(
-    predictions: "Iterator[Prediction]", *, nbest: int, align: bool, jsonl: bool, typed: bool
-) -> tuple[int, int]:
-    """Write outputs as they come; how many sources and how many outputs were cut."""
-    sources = outputs = 0
+@dataclass(slots=True)
+class _Tally:
+    """Lines that were read in part or not at all, and outputs that were cut."""
+
+    sources: int = 0
+    outputs: int = 0
+    faults: int = 0
+    first_fault: str = ""
+
+    def add(self, number: int, prediction: "Prediction") -> None:
+        self.sources += bool(prediction.cut_source)
+        self.outputs += prediction.cut_output
+        self.faults += bool(prediction.fault)
+        if prediction.fault and not self.first_fault:
+            self.first_fault = f"line {number}: {prediction.fault}"
+
+
+def _write(predictions: "Iterator[Prediction]", *, nbest: int, align: bool, jsonl: bool, typed: bool) -> _Tally:
+    """Write outputs as they come, and count what was cut or could not be read."""
+    tally = _Tally()
     for number, prediction in enumerate(predictions, start=1):
-        sources += bool(prediction.cut_source)
-        outputs += prediction.cut_output
+        tally.add(number, prediction)
         for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
             sys.stdout.write(line + "\n")
         if typed:
             sys.stdout.flush()
     sys.stdout.flush()
-    return sources, outputs
+    return tally
 
 
 def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, jsonl: bool) -> Iterator[str]:
@@ -100,6 +115,8 @@ def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, js
             ]
         if links is not None:
             record["alignment"] = links
+        if prediction.fault:
+            record["fault"] = prediction.fault
         yield json.dumps(record, ensure_ascii=False)
     elif nbest > 1:
         for one in prediction.outputs:
@@ -128,8 +145,20 @@ def _findings(ledger: "Ledger") -> Iterator[str]:
         yield line.replace(", skipped:", ", answered with a blank line:")
 
 
-def _cuts(sources: int, outputs: int, limit: int) -> Iterator[str]:
-    if sources:
-        yield f"{sources:,} lines were longer than {limit} tokens (data.max_length) and only their beginning was read"
-    if outputs:
-        yield f"{outputs:,} outputs reached the limit of length (search.max_length, search.max_ratio) before their end"
+def _told(tally: _Tally, limit: int) -> Iterator[str]:
+    if tally.faults:
+        one = tally.faults == 1
+        yield (
+            f"{tally.faults:,} line{'' if one else 's'} could not be read and {'was' if one else 'were'} answered with "
+            f"a blank line; the first: {tally.first_fault}"
+        )
+    if tally.sources:
+        yield (
+            f"{tally.sources:,} lines were longer than {limit} tokens (data.max_length) and only their beginning was "
+            "read"
+        )
+    if tally.outputs:
+        yield (
+            f"{tally.outputs:,} outputs reached the limit of length (search.max_length, search.max_ratio) before their "
+            "end"
+        )

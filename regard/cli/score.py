@@ -3,18 +3,27 @@
 import json
 import math
 import sys
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
 
 
 def score(
     run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
     files: list[str] = typer.Argument(
-        ..., metavar="FILE", help="Pairs (TSV, JSONL, SIGMORPHON), or two parallel files."
+        ...,
+        metavar="FILE",
+        help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with every token."),
 ) -> None:
-    """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error."""
+    """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error.
+
+    A language model tells log p(text) of each text.
+    """
     from regard.data import Ledger
     from regard.run.model import Model
     from regard.run.sets import read_set
@@ -42,8 +51,16 @@ def score(
     sys.stdout.flush()
     for warning in ledger.summary().splitlines():
         typer.echo(f"regard: {warning}", err=True)
-    typer.echo(
-        f"{len(examples):,} pairs, {tokens:,} tokens (ends included), perplexity (teacher-forced) "
-        f"{math.exp(min(total / max(tokens, 1), 700)):.4f}",
-        err=True,
-    )
+    typer.echo(_summary(model, len(examples), total, tokens), err=True)
+
+
+def _summary(model: "Model", examples: int, total: float, tokens: int) -> str:
+    """What was scored, in the words of the model's shape; `total` is in nats."""
+    shape, mean = model.recipe.model.shape, total / max(tokens, 1)
+    what = f"{examples:,} {'texts' if shape == 'language-model' else 'pairs'}"
+    if model.numbers:
+        return f"{what}, mean log-density {-mean:.4f} (normal around the answer, variance 1)"
+    perplexity = f"{math.exp(min(mean, 700)):.4f}"
+    if shape in ("acceptor", "transducer"):
+        return f"{what}, {tokens:,} {'labels' if shape == 'acceptor' else 'tags'}, perplexity {perplexity}"
+    return f"{what}, {tokens:,} tokens (ends included), perplexity (teacher-forced) {perplexity}"

@@ -20,7 +20,7 @@ from regard.data.example import Misfit
 from regard.data.store import Row, Store
 from regard.errors import DataError
 from regard.special import END, FIRST_FREE, MASK, PAD, START
-from regard.text import Tokenizer, tokens_to_words, word_spans
+from regard.text import Encoding, Tokenizer, tokens_to_words, word_spans
 
 Rows = Mapping[str, Sequence[Row]]
 Key = tuple[int, ...]
@@ -65,7 +65,7 @@ class SourceTexts:
         rows: dict[str, Row] = {}
         if self.text:
             text = columns.pop(0)
-            encoding = self.text.encode(text)
+            encoding = read_text(self.text, text)
             rows["source"] = encoding.ids
             for name, tokenizer in zip(self.factor_streams, self.factors, strict=True):
                 rows[name] = _factor(text, encoding.spans, tokenizer, columns.pop(0))
@@ -87,6 +87,11 @@ class SourceTexts:
         if self.attributes or not self.text:
             sources["attributes" if self.text else "source"] = Category(values=values, mask=values != PAD)
         return sources
+
+
+def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
+    """The tokens of a text; blanks alone are none, whatever a token is."""
+    return tokenizer.encode(text) if text.strip() else Encoding(ids=(), spans=())
 
 
 def _factor(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
@@ -139,7 +144,7 @@ class TextCollation(Collation):
         return (*self.source.streams, "target")
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
-        return {**self.source.encode(source), "target": self.target.encode(target).ids}
+        return {**self.source.encode(source), "target": read_text(self.target, target).ids}
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
         targets = rows["target"]
@@ -204,7 +209,7 @@ class TagCollation(Collation):
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
         starts, tags = self.starts(source), self.target.encode(target).ids
-        if target.strip() and len(starts) != len(tags):
+        if starts and tags and len(starts) != len(tags):
             raise Misfit(f"the source has {len(starts)} words, and the target {len(tags)} items")
         return {**self.source.encode(source), "starts": starts, "target": tags}
 

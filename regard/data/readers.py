@@ -104,6 +104,8 @@ def _settle_columns(files: Sequence[str | Path], format: Format | Literal["auto"
         raise UsageError("neither a source nor a target is read: name at least one of them")
     if len(set(wanted.all)) < len(wanted.all):
         raise UsageError(f"one column or key is asked for twice: {', '.join(map(repr, wanted.all))}")
+    if any(isinstance(column, int) and column < 0 for column in wanted.all):
+        raise UsageError(f"columns are counted from 0: {', '.join(map(repr, wanted.all))} cannot be")
     if format == "auto":
         format = detect_kind(files)
     if format == "lines" and (len(wanted.all) > 1 or wanted.further):

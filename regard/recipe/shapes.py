@@ -14,6 +14,8 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
     data, text, model = recipe.data, recipe.text, recipe.model
     shape, category = model.shape, model.encoder.kind == "category"
     reads = shape != "language-model" and not category
+    if category and shape != "encoder-decoder":
+        yield f"`encoder.kind: category` is for `shape: encoder-decoder`, not for `shape: {shape}`"
     if reads and data.source is None:
         yield f"`shape: {shape}` reads a source: name it in `data.source`"
     if not reads and data.source is not None:
@@ -55,6 +57,9 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
         yield "`evaluation.metrics` is empty: name what is measured"
     if recipe.training.select != "loss" and not recipe.evaluation.metrics:
         yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
+    measured = {*recipe.evaluation.metrics, recipe.training.select} & {"pearson", "squared_error"}
+    if measured and unit != "number":
+        yield f"{', '.join(sorted(measured))} need numbers, but targets are not of `text.target.unit: number`"
     if data.factors and model.factors == "concat":
         if model.factor_width * len(data.factors) >= model.width:
             yield (
@@ -70,9 +75,5 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
         and model.decoder.wiring == "initial"
     ):
         yield "`decoder.wiring: initial` would not see `data.attributes`: take `transformed` or `every_step`"
-    if (
-        shape in ("acceptor", "transducer", "masked-language-model")
-        and model.tie == "all"
-        and shape != "masked-language-model"
-    ):
+    if shape in ("acceptor", "transducer") and model.tie == "all":
         yield f"`shape: {shape}` has no embeddings of the target to share: leave `model.tie` out"

@@ -32,6 +32,76 @@ _TEMPLATES: dict[str, tuple[str, dict[str, object]]] = {
             "evaluation": {"metrics": ["exact", "edit_distance", "accuracy"]},
         },
     ),
+    "language": (
+        "Language: which texts are probable. The model writes new ones and goes on with what it is given.\n"
+        "train.txt has a text a line.",
+        {
+            "data": {"train": "train.txt", "format": "lines", "source": None, "target": 0},
+            "text": {"unit": "bpe", "size": 6000},
+            "model": {"shape": "language-model", "layers": 4, "dropout": 0.2},
+            "training": {"steps": 6000, "warmup": 1000, "label_smoothing": 0.0},
+            "search": {"length_penalty": 0.0},
+        },
+    ),
+    "tagging": (
+        "Tagging: a tag for each word, such as its part of speech.\n"
+        "train.tsv has words and tags a line, separated by a tab: The cat sleeps<TAB>DET NOUN VERB.",
+        {
+            "data": {"train": "train.tsv", "format": "tsv"},
+            "text": {"unit": "bpe", "size": 6000, "shared": False, "target": {"unit": "word", "size": 1000}},
+            "model": {
+                "shape": "transducer",
+                "dropout": 0.3,
+                "encoder": {"kind": "rnn", "cell": "lstm", "two_way": True},
+            },
+            "training": {"steps": 3000, "label_smoothing": 0.0, "validate_every": 200, "select": "accuracy"},
+        },
+    ),
+    "classification": (
+        "Classification: one label for each text, such as its topic or its sentiment.\n"
+        "train.tsv has a text and its label a line, separated by a tab.",
+        {
+            "data": {"train": "train.tsv", "format": "tsv"},
+            "text": {"unit": "bpe", "size": 6000, "shared": False, "target": {"unit": "label"}},
+            "model": {"shape": "acceptor", "dropout": 0.3},
+            "training": {"steps": 3000, "validate_every": 200, "select": "exact"},
+        },
+    ),
+    "rating": (
+        "Rating: one number for each text, such as how good it is or how hard to read.\n"
+        "train.tsv has a text and its number a line, separated by a tab.",
+        {
+            "data": {"train": "train.tsv", "format": "tsv"},
+            "text": {"unit": "bpe", "size": 6000, "shared": False, "target": {"unit": "number"}},
+            "model": {"shape": "acceptor", "dropout": 0.3},
+            "training": {"steps": 3000, "label_smoothing": 0.0, "validate_every": 200},
+        },
+    ),
+    "generation": (
+        "Generation: texts on a topic, in a style, by a speaker: a language model that is told what to write about.\n"
+        "train.tsv has the topic and the text a line, separated by a tab; name more columns in `attributes`.",
+        {
+            "data": {"train": "train.tsv", "format": "tsv", "source": None, "target": 1, "attributes": [0]},
+            "text": {"unit": "bpe", "size": 6000},
+            "model": {
+                "dropout": 0.2,
+                "encoder": {"kind": "category"},
+                "decoder": {"kind": "rnn", "cell": "lstm", "wiring": "every_step"},
+            },
+            "training": {"steps": 6000, "warmup": 1000, "label_smoothing": 0.0},
+            "search": {"length_penalty": 0.0},
+        },
+    ),
+    "pretraining": (
+        "Pretraining: a masked language model, from which other models may start (`model.start_from`).\n"
+        "train.txt has a text a line.",
+        {
+            "data": {"train": "train.txt", "format": "lines", "source": 0, "target": None},
+            "text": {"unit": "bpe", "size": 8000},
+            "model": {"shape": "masked-language-model", "layers": 4, "encoder": {"activation": "gelu"}},
+            "training": {"steps": 20000, "warmup": 2000, "label_smoothing": 0.0},
+        },
+    ),
 }
 
 

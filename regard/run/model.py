@@ -3,7 +3,7 @@
 Inference changes nothing in it, so one model can serve many threads.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
@@ -14,6 +14,7 @@ from regard.data.batch import Batch
 from regard.data.collation import TextCollation
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
+from regard.data.store import Row
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score, perplexity
@@ -220,9 +221,21 @@ class Model:
 
     def batch(self, pairs: Sequence[tuple[str, str]]) -> Batch:
         """Given sources and targets as a batch; what is drawn for them follows from their numbers."""
-        encoded = [self.collation.encode(source, target) for source, target in pairs]
+        encoded = [self._rows(source, target) for source, target in pairs]
         rows = {name: [one[name] for one in encoded] for name in self.collation.streams}
         return self.collation.batch(rows, [(self.recipe.seed, NO_EPOCH, number) for number in range(len(pairs))])
+
+    def _rows(self, source: str, target: str) -> Mapping[str, Row]:
+        """The rows of a pair; one that does not fit together is refused."""
+        try:
+            rows = self.collation.encode(source, target)
+        except Misfit as misfit:
+            told = str(misfit)
+        else:
+            if isinstance(self.collation, TextCollation) or all(len(row) for row in rows.values()):
+                return rows
+            told = "a side of it is empty"
+        raise DataError(f"a pair cannot be scored: {told}. The pair is {source[:60]!r} and {target[:60]!r}")
 
     @property
     def numbers(self) -> bool:

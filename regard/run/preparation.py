@@ -95,7 +95,7 @@ def _sets(
     if valid is not None and test is not None:
         return train, valid, test, {}
     split = split_off(
-        [example.source or example.target for example in train],
+        [_text(section, example) for example in train],
         share=section.split,
         seed=recipe.seed,
         minimum=SPLIT_MINIMUM,
@@ -111,6 +111,14 @@ def _sets(
     else:
         kept.update(split.test.tolist())
     return [train[index] for index in sorted(kept)], valid, test, written
+
+
+def _text(section: DataSection, example: Example) -> str:
+    """What must not be seen in training and tested again: the source text; without one, the target."""
+    if section.source is None:
+        return example.target
+    further = len(section.factors) + len(section.attributes)
+    return example.source.rsplit("\t", further)[0] if further else example.source
 
 
 def _write_examples(path: Path, examples: Sequence[Example]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from regard.cli import console
 from regard.cli.progress import TrainingProgress
-from regard.recipe import load_recipe
+from regard.recipe import load_recipe, tasks
 from regard.report import read_log
 from regard.run import demo as run_demo
 from regard.run.folder import RunFolder
@@ -96,7 +96,7 @@ def test_a_folder_of_others_is_left_alone(tmp_path: Path, regard: Command, monke
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-@pytest.mark.parametrize("task", ["translation", "inflection"])
+@pytest.mark.parametrize("task", tasks())
 def test_a_new_recipe_is_a_recipe(tmp_path: Path, regard: Command, task: str) -> None:
     printed = regard("new", task)
     assert (printed.code, printed.err) == (0, "")

@@ -236,3 +236,83 @@ def test_jsonl_keeps_gold_alignments(tmp_path: Path) -> None:
     file.write_text('{"source": "a b", "target": "c d", "alignment": "0-1 1-0", "tags": "X Y"}\n', encoding="utf-8")
     (example,) = read_examples(file)
     assert dict(example.fields) == {"source": "a b", "target": "c d", "alignment": "0-1 1-0"}
+
+
+def test_further_columns_stand_behind_the_source(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "en\tpos\tde\ttopic\ncat eats\tN V\tKatze\tpets\n dog \t\tHund\t\n")
+    named = {"source": "en", "target": "de", "further": ("pos", "topic")}
+    assert pairs(path, **named) == [("cat eats\tN V\tpets", "Katze"), (" dog \t\t", "Hund")]
+    assert pairs(path, format="tsv", source=0, target=2, further=(3,))[1] == ("cat eats\tpets", "Katze")
+    records = [
+        {"en": "cat eats", "pos": "N V", "de": "Katze", "about": {"topic": "pets"}},
+        {"en": "a\tb", "pos": "X", "de": "c\td", "about": {"topic": ""}},
+    ]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    assert pairs(path, **(named | {"further": ("pos", "about.topic")})) == [
+        ("cat eats\tN V\tpets", "Katze"),
+        ("a\tb\tX\t", "c\td"),
+    ]
+
+
+def test_sides_that_are_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "pets\tcat\nwork\tdesk\n")
+    assert pairs(path, source=None, target=1) == [("", "cat"), ("", "desk")]
+    assert pairs(path, source=1, target=None) == [("cat", ""), ("desk", "")]
+    assert pairs(path, source=None, target=1, further=(0,)) == [("pets", "cat"), ("work", "desk")]
+    assert pairs(path, source=1, target=None, further=(0,)) == [("cat\tpets", ""), ("desk\twork", "")]
+
+
+def test_plain_lines_are_one_side(tmp_path: Path) -> None:
+    ledger = Ledger()
+    path = write(tmp_path / "a.txt", "a b\n\n c\td \n")
+    assert pairs(path, format="lines", source=None, target=0, ledger=ledger) == [("", "a b"), ("", " c\td ")]
+    assert pairs(path, format="lines", source=0, target=None) == [("a b", ""), (" c\td ", "")]
+    assert [finding.place.line for finding in ledger.findings("blank")] == [2]
+    both = [path, write(tmp_path / "b.txt", "e\n")]
+    assert [target for _, target in pairs(both, format="lines", source=None, target=0)] == ["a b", " c\td ", "e"]
+
+
+def test_a_tab_in_a_further_value_is_a_bad_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"s": "a", "t": "b", "k": "x\\ty"}\n{"s": "c\\td", "t": "e", "k": "z"}\n')
+    keys = {"source": "s", "target": "t", "further": ("k",)}
+    with pytest.raises(BadLine, match=r"a\.jsonl:1: the value of 'k' has a tab in it.*data\.bad_lines: skip"):
+        pairs(path, **keys)
+    ledger = Ledger()
+    assert pairs(path, **keys, bad_lines="skip", ledger=ledger) == [("c\td\tz", "e")]
+    assert ledger.counts == {"columns": 1}
+
+
+def test_a_line_without_a_further_column_says_which_were_wanted(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "a\tb\n")
+    with pytest.raises(
+        BadLine,
+        match=r"2 columns .* 4, for source in column 0 and further 1 in column 3 and target in column 1",
+    ):
+        pairs(path, format="tsv", further=(3,))
+    with pytest.raises(DataError, match="the header has no column 'pos'; it has: 'a', 'b'"):
+        pairs(path, format="tsv", source="a", target="b", further=("pos",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"source": None, "target": None}, "neither a source nor a target is read: name at least one of them"),
+        ({"source": None, "target": 1, "further": (1,)}, "one column or key is asked for twice: 1, 1"),
+        ({"source": None, "target": -1}, "columns are counted from 0: -1 cannot be"),
+        ({"format": "lines"}, "format lines has one text a line, no pairs: set source or target to null"),
+        (
+            {"format": "lines", "source": None, "target": 0, "further": (1,)},
+            "format lines has one text a line: one of source and target must be null, without further columns",
+        ),
+        ({"format": "jsonl", "source": None}, "JSONL has keys, not columns: 1 must be names"),
+        (
+            {"format": "sigmorphon2017", "source": None},
+            "format sigmorphon2017 has a source and a target, and no further columns; take tsv, jsonl or lines",
+        ),
+    ],
+)
+def test_columns_that_cannot_be(tmp_path: Path, settings: dict[str, object], message: str) -> None:
+    path = write(tmp_path / "a.tsv", "a\tb\n")
+    with pytest.raises(UsageError) as caught:
+        pairs(path, **settings)
+    assert str(caught.value) == message

@@ -22,7 +22,7 @@ KEY = "0123abcd"
 
 
 def letters(text: str) -> list[int]:
-    return [ord(letter) for letter in text]
+    return [ord(letter) for letter in text] if text.strip() else []
 
 
 def both(source: str, target: str) -> dict[str, list[int]]:

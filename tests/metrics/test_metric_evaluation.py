@@ -17,9 +17,12 @@ def test_every_name_gives_its_metric_and_judges_perfect_outputs_best(name: str) 
     found = metric(name)
     assert found.name == name
     texts = ["der Hund mag die Katze nicht .", "die Katze mag den Hund ."] * 5
+    wrong = [f"x {text[3:]}" for text in texts]
+    if name in ("pearson", "squared_error"):
+        texts, wrong = ["1.5", "-2", "3e1"] * 5, ["2", "7", "-1"] * 5
     references = [[text] for text in texts]
     perfect = evaluate(found, texts, references, resamples=50)
-    broken = evaluate(found, [f"x {text[3:]}" for text in texts], references, resamples=50)
+    broken = evaluate(found, wrong, references, resamples=50)
     assert perfect.value == pytest.approx(100.0 if found.higher_is_better else 0.0)
     assert (perfect.value > broken.value) == found.higher_is_better == perfect.higher_is_better
 
@@ -33,7 +36,7 @@ def test_names_are_those_of_recipes() -> None:
     ("name", "message"),
     [
         ("bleu", r"unknown metric 'bleu': must be one of BLEU, .*; did you mean BLEU\?"),
-        ("ROUGE", r"unknown metric 'ROUGE': must be one of .*edit_distance$"),
+        ("ROUGE", r"unknown metric 'ROUGE': must be one of .*edit_distance, pearson, squared_error$"),
     ],
 )
 def test_unknown_names_are_refused(name: str, message: str) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources, make_batch
 from regard.models import EncoderDecoder, State
-from regard.search.beam import Request, Search
+from regard.search import Request, Search
 from regard.search.options import SearchOptions
 from regard.special import START
 from tests.further_sources import CASES, ROWS, VOCABULARY, Reader, one_row, reader, rows_of, spoil

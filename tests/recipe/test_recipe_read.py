@@ -74,8 +74,8 @@ MISTAKES = [
     ("model: {encoder: 5}", "r.yaml:3:18: model.encoder: found 5; allowed: a section whose kind is transformer or rnn"),
     (
         "model: {encoder: {kind: tranformer}}",
-        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag; did you mean "
-        "transformer?",
+        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag or "
+        "category or none; did you mean transformer?",
     ),
     (
         "model: {encoder: {heads: 0}}",
@@ -90,9 +90,9 @@ MISTAKES = [
     ("training: {betas: [0.9]}", "r.yaml:3:12: training.betas[1]: missing; give a number"),
     ("training: {betas: [0.9, .inf]}", "r.yaml:3:25: training.betas[1]: found '.inf'; allowed: a number"),
     ("training: {betas: [0.9, false]}", "r.yaml:3:25: training.betas[1]: found false; allowed: a number"),
-    ("evaluation: {metrics: BLEU}", "r.yaml:3:23: evaluation.metrics: found 'BLEU'; allowed: a list of at least 1 of"),
-    ("evaluation: {metrics: BLEU}", "edit_distance; write [BLEU]"),
-    ("evaluation: {metrics: []}", "r.yaml:3:23: evaluation.metrics: found a list of 0; allowed: a list of at least 1"),
+    ("evaluation: {metrics: BLEU}", "r.yaml:3:23: evaluation.metrics: found 'BLEU'; allowed: a list of BLEU/chrF/"),
+    ("evaluation: {metrics: BLEU}", "squared_error; write [BLEU]"),
+    ("evaluation: {metrics: []}", "r.yaml: `evaluation.metrics` is empty: name what is measured"),
     ("evaluation: {metrics: [BLEU, x]}", "r.yaml:3:30: evaluation.metrics[1]: found 'x'; allowed: BLEU, chrF, TER"),
     ("run: ''", "r.yaml:3:6: run: found ''; allowed: a text"),
     ("run: 5", "r.yaml:3:6: run: found 5; allowed: a text"),
@@ -252,7 +252,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_text():
         "  r.yaml:2:3: training.stesp: unknown; did you mean steps?",
         "  r.yaml:3:10: training.steps: found 'x'; allowed: a whole number of at least 1, or null",
         "  r.yaml:6:3: data.train: given twice, first at r.yaml:5:3; keep one of them",
-        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag",
+        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag or category or none",
         "  r.yaml:7:38: model.width: the tag `!!int` is refused; a recipe holds plain values only",
         "  override 'seed=x': seed: found 'x'; allowed: a whole number of at least 0 and below 9223372036854775808",
         "  override 'nonsense': no `=`; write a setting and its value, such as training.steps=300",

@@ -420,4 +420,7 @@ def test_pairs_that_are_too_long_are_counted_and_stop_nothing(tmp_path: Path, pa
         "1 sources were longer than data.max_length and only their beginning was read"
         in trained.evaluations["test"].notes
     )
-    assert "1 pairs were longer than data.max_length and are not in the perplexity" in trained.evaluations["test"].notes
+    assert (
+        "1 examples were empty on a side or longer than data.max_length: not in the perplexity"
+        in trained.evaluations["test"].notes
+    )

@@ -1,0 +1,262 @@
+"""What each shape of model asks of a recipe: what is refused and why, and what follows where nothing is said."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from regard.errors import RecipeError
+from regard.recipe import dump_recipe, parse_recipe, recipe_from
+from regard.recipe.schema import ModelSection, Recipe
+
+LANGUAGE: dict[str, Any] = {
+    "data": {"train": "a.txt", "format": "lines", "source": None, "target": 0},
+    "model": {"shape": "language-model"},
+}
+CATEGORY: dict[str, Any] = {
+    "data": {"train": "a.tsv", "source": None, "attributes": [0]},
+    "model": {"encoder": {"kind": "category"}},
+}
+ACCEPTOR: dict[str, Any] = {
+    "data": {"train": "a.tsv"},
+    "text": {"shared": False, "target": {"unit": "label"}},
+    "model": {"shape": "acceptor"},
+}
+RATER: dict[str, Any] = {**ACCEPTOR, "text": {"shared": False, "target": {"unit": "number"}}}
+TRANSDUCER: dict[str, Any] = {
+    "data": {"train": "a.tsv"},
+    "text": {"shared": False, "target": {"unit": "word"}},
+    "model": {"shape": "transducer"},
+}
+MASKED: dict[str, Any] = {
+    "data": {"train": "a.txt", "format": "lines", "target": None},
+    "model": {"shape": "masked-language-model"},
+}
+PAIRS: dict[str, Any] = {"data": {"train": "a.tsv"}}
+FACTORED: dict[str, Any] = {"data": {"train": "a.tsv", "factors": [2]}}
+
+
+def changed(recipe: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A recipe with other settings, by dotted names; Ellipsis takes one out."""
+    result = {name: dict(section) for name, section in recipe.items()}
+    for name, value in changes.items():
+        part, _, setting = name.partition(".")
+        section = result.setdefault(part, {})
+        if value is ...:
+            section.pop(setting)
+        else:
+            section[setting] = value
+    return result
+
+
+@pytest.mark.parametrize(
+    ("recipe", "encoder", "decoder", "metrics"),
+    [
+        (PAIRS, "transformer", "transformer", ("BLEU", "chrF", "TER")),
+        (FACTORED, "transformer", "transformer", ("BLEU", "chrF", "TER")),
+        (LANGUAGE, "none", "transformer", ()),
+        (CATEGORY, "category", "transformer", ()),
+        (ACCEPTOR, "transformer", "none", ("exact",)),
+        (RATER, "transformer", "none", ("pearson", "squared_error")),
+        (TRANSDUCER, "transformer", "none", ("accuracy", "exact")),
+        (MASKED, "transformer", "none", ()),
+    ],
+)
+def test_what_is_not_said_follows_from_the_shape(
+    recipe: dict[str, Any], encoder: str, decoder: str, metrics: tuple[str, ...]
+) -> None:
+    found = recipe_from(recipe)
+    assert (found.model.encoder.kind, found.model.decoder.kind) == (encoder, decoder)
+    assert found.evaluation.metrics == metrics
+    assert parse_recipe(dump_recipe(found), "r") == found
+    assert recipe_from(changed(recipe, {"evaluation.resamples": 7})).evaluation.metrics == metrics
+
+
+def test_what_is_said_is_measured() -> None:
+    assert recipe_from(changed(ACCEPTOR, {"evaluation.metrics": ["accuracy"]})).evaluation.metrics == ("accuracy",)
+    assert recipe_from(changed(CATEGORY, {"evaluation.metrics": ["chrF"]})).evaluation.metrics == ("chrF",)
+
+
+RNN = {"kind": "rnn"}
+PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (PAIRS, {"data.source": None}, "`shape: encoder-decoder` reads a source: name it in `data.source`"),
+    (ACCEPTOR, {"data.source": None}, "`shape: acceptor` reads a source: name it in `data.source`"),
+    (LANGUAGE, {"data.source": 1}, "`shape: language-model` has no source: set `data.source: null`"),
+    (CATEGORY, {"data.source": 2}, "`encoder.kind: category` reads `data.attributes` only: set `data.source: null`"),
+    (
+        CATEGORY,
+        {"data.attributes": ...},
+        "`encoder.kind: category` needs something to read: name columns or keys in `data.attributes`",
+    ),
+    (
+        ACCEPTOR,
+        {"model.encoder": {"kind": "category"}, "data.source": None, "data.attributes": [0]},
+        "`encoder.kind: category` is for `shape: encoder-decoder`, not for `shape: acceptor`",
+    ),
+    *(
+        (
+            recipe,
+            {"data.attributes": [3], "data.format": "tsv"},
+            f"`data.attributes` have no place in `shape: {recipe['model']['shape']}`; they join an encoder-decoder or "
+            "an acceptor",
+        )
+        for recipe in (LANGUAGE, TRANSDUCER, MASKED)
+    ),
+    (LANGUAGE, {"data.factors": [1]}, "`data.factors` belong to the words of a source, and there is none"),
+    (CATEGORY, {"data.factors": [2]}, "`data.factors` belong to the words of a source, and there is none"),
+    (PAIRS, {"data.target": None}, "`shape: encoder-decoder` learns a target: name it in `data.target`"),
+    (LANGUAGE, {"data.target": None}, "`shape: language-model` learns a target: name it in `data.target`"),
+    (MASKED, {"data.target": 1}, "a masked language model has no target: set `data.target: null`"),
+    (
+        ACCEPTOR,
+        {"text.target": {"unit": "word"}},
+        "an acceptor answers with one label or number, not with words: set `text.shared: false` and `text.target: "
+        "{unit: label}` or `{unit: number}`",
+    ),
+    (TRANSDUCER, {"text.target": {"unit": "label"}}, "`text.target.unit: label` is for `shape: acceptor`"),
+    (
+        PAIRS,
+        {"text.shared": False, "text.target": {"unit": "number"}},
+        "`text.target.unit: number` is for `shape: acceptor`",
+    ),
+    (
+        TRANSDUCER,
+        {"text.target": {"unit": "bpe"}},
+        "a transducer writes an item for each word: set `text.shared: false` and `text.target: {unit: word}`",
+    ),
+    (
+        TRANSDUCER,
+        {"text.target": ..., "text.shared": True, "text.unit": "word"},
+        "a transducer writes an item for each word: set `text.shared: false` and `text.target: {unit: word}`",
+    ),
+    *(
+        (recipe, {"text.shared": False}, "there is one text only, so there is one vocabulary: set `text.shared: true`")
+        for recipe in (LANGUAGE, CATEGORY, MASKED)
+    ),
+    *(
+        (
+            recipe,
+            {"text.dropout": 0.1},
+            "`text.dropout` cuts words anew, and tags or factors of words would no longer fit: leave it out",
+        )
+        for recipe in (TRANSDUCER, FACTORED)
+    ),
+    *(
+        (
+            recipe,
+            {"data.long_lines": "cut"},
+            "`data.long_lines: cut` would cut words from their tags or factors: take skip or refuse",
+        )
+        for recipe in (TRANSDUCER, FACTORED)
+    ),
+    *(
+        (
+            recipe,
+            {"evaluation.metrics": ["BLEU"]},
+            f"`shape: {recipe['model']['shape']}` is judged by its perplexity: leave `evaluation.metrics` out",
+        )
+        for recipe in (LANGUAGE, MASKED)
+    ),
+    (PAIRS, {"evaluation.metrics": []}, "`evaluation.metrics` is empty: name what is measured"),
+    *(
+        (
+            recipe,
+            {"training.select": "exact"},
+            "`training.select: exact` needs outputs to judge, and there are none: take `loss`",
+        )
+        for recipe in (LANGUAGE, MASKED, CATEGORY)
+    ),
+    (
+        ACCEPTOR,
+        {"evaluation.metrics": ["exact", "squared_error", "pearson"]},
+        "pearson, squared_error need numbers, but targets are not of `text.target.unit: number`",
+    ),
+    (PAIRS, {"training.select": "pearson"}, "pearson need numbers, but targets are not of `text.target.unit: number`"),
+    (
+        FACTORED,
+        {"model.width": 16, "model.factor_width": 8, "data.factors": [2, 3]},
+        "2 factors of `model.factor_width: 8` leave no room for the word in `model.width: 16`",
+    ),
+    (
+        FACTORED,
+        {"model.tie": "all"},
+        "`model.tie: all` needs one width, and words have less beside their factors: take `factors: sum`",
+    ),
+    (
+        PAIRS,
+        {
+            "data.attributes": [2],
+            "model.encoder": {"kind": "rnn", "two_way": False},
+            "model.decoder": {"kind": "rnn", "wiring": "initial"},
+        },
+        "`decoder.wiring: initial` would not see `data.attributes`: take `transformed` or `every_step`",
+    ),
+    (
+        ACCEPTOR,
+        {"model.tie": "all"},
+        "`shape: acceptor` has no embeddings of the target to share: leave `model.tie` out",
+    ),
+    (
+        TRANSDUCER,
+        {"model.tie": "all"},
+        "`shape: transducer` has no embeddings of the target to share: leave `model.tie` out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("recipe", "changes", "message"), PROBLEMS)
+def test_what_does_not_fit_the_shape_is_told(recipe: dict[str, Any], changes: dict[str, Any], message: str) -> None:
+    assert isinstance(recipe_from(recipe), Recipe)
+    with pytest.raises(RecipeError) as caught:
+        recipe_from(changed(recipe, changes))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"shape": "language-model", "encoder": RNN}, "`shape: language-model` has no encoder: leave `encoder` out"),
+        (
+            {"shape": "language-model", "decoder": {"kind": "none"}},
+            "`shape: language-model` has a decoder; choose a `decoder.kind`",
+        ),
+        ({"shape": "acceptor", "decoder": RNN}, "`shape: acceptor` has no decoder: leave `decoder` out"),
+        (
+            {"shape": "acceptor", "encoder": {"kind": "none"}},
+            "`shape: acceptor` has an encoder; choose a `encoder.kind`",
+        ),
+        (
+            {"encoder": {"kind": "none"}},
+            "`shape: encoder-decoder` has an encoder; choose a `encoder.kind`",
+        ),
+        (
+            {"decoder": {"kind": "rnn", "wiring": "none"}},
+            "`decoder.wiring: none` is for `shape: language-model`, which has no source",
+        ),
+        (
+            {"shape": "language-model", "decoder": RNN},
+            "a language model has no source that could get in by `wiring: bahdanau`; set it to `none`",
+        ),
+        (
+            {"shape": "transducer", "encoder": {"kind": "bag"}},
+            "`shape: transducer` needs a state for each item, which `encoder.kind: bag` has not",
+        ),
+        (
+            {"shape": "masked-language-model", "encoder": {"kind": "category"}},
+            "`shape: masked-language-model` needs a state for each item, which `encoder.kind: category` has not",
+        ),
+        (
+            {"shape": "transducer", "encoder": {"kind": "rnn", "pyramid": True}},
+            "a `pyramid` has fewer states than items, and `shape: transducer` needs one for each",
+        ),
+    ],
+)
+def test_sides_that_a_shape_does_not_have(model: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ModelSection.model_validate(model)
+    assert message in str(caught.value)
+
+
+def test_shares_of_hidden_items_are_shares() -> None:
+    with pytest.raises(RecipeError, match=r"`masked` 0\.8 and `replaced` 0\.3 are more than all together"):
+        recipe_from(changed(MASKED, {"training.masking": {"replaced": 0.3}}))
