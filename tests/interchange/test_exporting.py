@@ -104,7 +104,7 @@ def test_recurrent_recipes_are_refused(name, to):
 
 def test_the_transformer_of_the_paper_goes_everywhere():
     for to in ("huggingface", "ctranslate2"):
-        refuse(load_recipe(ROOT / "recipes" / "vaswani2017.yaml").model, to)
+        refuse(load_recipe(ROOT / "recipes" / "vaswani2017_tiny.yaml").model, to)
 
 
 def test_wrong_calls_are_refused(tmp_path):
