@@ -68,7 +68,7 @@ class SourceTexts:
             encoding = read_text(self.text, text)
             rows["source"] = encoding.ids
             for name, tokenizer in zip(self.factor_streams, self.factors, strict=True):
-                rows[name] = _factor(text, encoding.spans, tokenizer, columns.pop(0))
+                rows[name] = factor_row(text, encoding.spans, tokenizer, columns.pop(0))
         if self.attributes:
             ids = [tokenizer.encode(value).ids for tokenizer, value in zip(self.attributes, columns, strict=True)]
             rows["attributes"] = [one[0] if one else PAD for one in ids]
@@ -94,7 +94,7 @@ def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
     return tokenizer.encode(text) if text.strip() else Encoding(ids=(), spans=())
 
 
-def _factor(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
+def factor_row(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
     """An id for each token of a text: that of the word it belongs to."""
     words = word_spans(text)
     ids = tokenizer.encode(column).ids

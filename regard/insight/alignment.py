@@ -37,15 +37,14 @@ class Reading:
 
 @torch.no_grad()
 def cross_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]:
-    """For each row of a batch, for each decoder layer, weights (H, M, N) without padding; END rows and columns stay."""
+    """For each row of a batch, for each decoder layer, weights (H, M, N) over all positions of the memory.
+
+    Target padding is cut off; END rows stay. Positions that may not be attended to have the weight 0.
+    """
     with capture(parts=("decoder",), kinds=("cross",)) as captured:
         system.token_log_probabilities(batch)
     layers = [captured.values[site] for site in sorted(captured.values, key=lambda site: site.layer)]
-    source = batch.sources["source"].mask
-    return [
-        [layer[row][:, : int(batch.mask[row].sum()), : int(source[row].sum())] for layer in layers]
-        for row in range(batch.rows)
-    ]
+    return [[layer[row][:, : int(batch.mask[row].sum())] for layer in layers] for row in range(batch.rows)]
 
 
 def readings(layers: Sequence[Tensor]) -> Iterable[Reading]:

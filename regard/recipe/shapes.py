@@ -59,7 +59,7 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
         yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
     measured = {*recipe.evaluation.metrics, recipe.training.select} & {"pearson", "squared_error"}
     if measured and unit != "number":
-        yield f"{', '.join(sorted(measured))} need numbers, but targets are not of `text.target.unit: number`"
+        yield f"only numbers have {', '.join(sorted(measured))}, and targets are not of `text.target.unit: number`"
     if data.factors and model.factors == "concat":
         if model.factor_width * len(data.factors) >= model.width:
             yield (

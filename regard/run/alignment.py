@@ -40,19 +40,16 @@ def gold_links(example: Example) -> frozenset[Link] | None:
 def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]:
     """For each row of a batch, for each decoder layer, weights over the source (H, M, N); END rows and columns stay.
 
-    A memory may stand in another order than the source, or have fewer positions: its spans say what is meant. A model
-    without attention has no layers here.
+    A memory may stand in another order than the source, have fewer positions, or attributes among them: its spans say
+    what is meant. A model without attention has no layers here.
     """
     source = batch.sources["source"]
     memory = system.memory(batch.sources)
     rows: list[list[Tensor]] = []
     for row, layers in enumerate(cross_attention(system, batch)):
         items = int(source.mask[row].sum())
-        positions = int(memory.mask[row].sum())
-        spans, mask = memory.spans[row : row + 1, :positions], memory.mask[row : row + 1, :positions]
-        rows.append(
-            [over_source(layer[:, :, :positions].unsqueeze(0), spans, mask, items).squeeze(0) for layer in layers]
-        )
+        spans, mask = memory.spans[row : row + 1], memory.mask[row : row + 1]
+        rows.append([over_source(layer.unsqueeze(0), spans, mask, items).squeeze(0) for layer in layers])
     return rows
 
 

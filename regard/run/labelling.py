@@ -6,7 +6,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from regard.data.collation import Collation, TagCollation
+from regard.data.collation import Collation, SourceTexts, TagCollation, factor_row, read_text
 from regard.data.example import Misfit
 from regard.errors import UsageError
 from regard.models import Acceptor, Labelling, MaskedLanguageModel, Rater
@@ -76,7 +76,7 @@ class Labeller:
             if isinstance(self.collation, TagCollation) and line.readable:
                 return _taggable(self.collation, text, line)
             return line
-        return _with_hidden(self.target, text, self.max_source)
+        return _with_hidden(self.collation.source, text, self.max_source)
 
     def _answers(self, texts: Sequence[str], lines: Sequence[SourceLine]) -> list[tuple[Output, ...]]:
         sources = source_batch(self.collation, lines)
@@ -133,12 +133,29 @@ def _taggable(collation: TagCollation, text: str, line: SourceLine) -> SourceLin
     return line
 
 
-def _with_hidden(tokenizer: Tokenizer, text: str, limit: int) -> SourceLine:
-    """A text in which `<mask>` stands for a hidden item."""
+def _with_hidden(source: SourceTexts, line: str, limit: int) -> SourceLine:
+    """A text in which `<mask>` stands for a hidden item; factors count it as a word, or as a part of one."""
+    assert source.text is not None
+    if not line.strip():
+        return SourceLine(rows={}, items=0, readable=False)
     ids: list[int] = []
-    for number, part in enumerate(text.split(HIDDEN)):
-        ids += [MASK] if number else []
-        ids += tokenizer.encode(part).ids if part.strip() else ()
-    return SourceLine(
-        rows={"source": ids[:limit]}, items=min(len(ids), limit), readable=bool(ids), cut=max(0, len(ids) - limit)
-    )
+    spans: list[tuple[int, int]] = []
+    place = 0
+    try:
+        text, *columns = source.columns(line)
+        for number, part in enumerate(text.split(HIDDEN)):
+            if number:
+                ids.append(MASK)
+                spans.append((place, place + len(HIDDEN)))
+                place += len(HIDDEN)
+            encoding = read_text(source.text, part)
+            ids += encoding.ids
+            spans += [(place + start, place + end) for start, end in encoding.spans]
+            place += len(part)
+        factors = [factor_row(text, spans, *one) for one in zip(source.factors, columns, strict=True)]
+    except Misfit as misfit:
+        return unreadable(str(misfit))
+    rows = {"source": ids[:limit]} | {
+        name: row[:limit] for name, row in zip(source.factor_streams, factors, strict=True)
+    }
+    return SourceLine(rows=rows, items=min(len(ids), limit), readable=bool(ids), cut=max(0, len(ids) - limit))

@@ -85,6 +85,8 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
         rows = collation.source.encode(line)
     except Misfit as misfit:
         return unreadable(str(misfit))
+    if not all(len(row) for row in rows.values()):
+        return SourceLine(rows={}, items=0, readable=False)
     longest = max(len(row) for row in rows.values())
     kept = {name: row[:limit] for name, row in rows.items()}
     return SourceLine(rows=kept, items=min(longest, limit), cut=max(0, longest - limit))

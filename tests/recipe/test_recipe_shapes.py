@@ -169,9 +169,13 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         ACCEPTOR,
         {"evaluation.metrics": ["exact", "squared_error", "pearson"]},
-        "pearson, squared_error need numbers, but targets are not of `text.target.unit: number`",
+        "only numbers have pearson, squared_error, and targets are not of `text.target.unit: number`",
     ),
-    (PAIRS, {"training.select": "pearson"}, "pearson need numbers, but targets are not of `text.target.unit: number`"),
+    (
+        PAIRS,
+        {"training.select": "pearson"},
+        "only numbers have pearson, and targets are not of `text.target.unit: number`",
+    ),
     (
         FACTORED,
         {"model.width": 16, "model.factor_width": 8, "data.factors": [2, 3]},

@@ -1,0 +1,125 @@
+"""Commands on models that are no plain encoder-decoders: what they read, what they print, what they tell."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from regard.run.training import train
+from tests.cli.conftest import Command
+from tests.toy_shapes import shape_lines, shape_recipe
+
+NAMES = ("language", "transducer", "acceptor", "rater", "masked", "category")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that have hardly been trained, by their shapes."""
+    found: dict[str, Path] = {}
+    for name in NAMES:
+        folder = tmp_path_factory.mktemp(name)
+        train(shape_recipe(name, folder, steps=4))
+        found[name] = folder
+    return found
+
+
+def test_lines_that_cannot_be_read_are_counted(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard(
+        "predict",
+        folders["category"] / "run",
+        stdin=b"low\nlow\thigh\n\nlow\t\t\n",
+    )
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert len(lines) == 4
+    assert lines[1:] == ["", "", ""]
+    assert (
+        "regard: 2 lines could not be read and were answered with a blank line; the first: line 2: a source of 1 "
+        "columns separated by tabs was expected (attributes), and there are 2\n"
+    ) in result.err
+    result = regard("predict", folders["language"] / "run", "--jsonl", stdin="a\nä\n".encode())
+    records = [json.loads(line) for line in result.out.splitlines()]
+    assert records[0]["text"].startswith("a")
+    assert "fault" not in records[0]
+    assert (records[1]["text"], records[1]["score"]) == ("", None)
+    assert "'ä' is not in the vocabulary" in records[1]["fault"]
+    assert "regard: 1 line could not be read and was answered with a blank line; the first: line 2: " in result.err
+
+
+def test_best_answers_of_an_acceptor(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard("predict", folders["acceptor"] / "run", "--nbest", "2", stdin=b"a b\n\n")
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2"]
+    assert {row[2] for row in rows[:2]} == {"vowel", "no vowel"}
+    assert float(rows[0][1]) >= float(rows[1][1])
+    refused = regard("predict", folders["transducer"] / "run", "--nbest", "2", stdin=b"a b\n")
+    assert (refused.code, refused.out) == (2, "")
+    assert "2 best answers were asked for, and this model has one for each source" in refused.err
+
+
+def test_a_sample_for_a_blank_line(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard("predict", folders["language"] / "run", "--sample", "--nbest", "5", "--seed", "2", stdin=b"\n")
+    assert [line.split("\t")[0] for line in result.out.splitlines()] == ["1"] * 5
+    assert len({line.split("\t")[2] for line in result.out.splitlines()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("language", r"^50 texts, \d+ tokens \(ends included\), perplexity \(teacher-forced\) \d+\.\d{4}$"),
+        ("transducer", r"^50 pairs, \d+ tags, perplexity \d+\.\d{4}$"),
+        ("acceptor", r"^50 pairs, 50 labels, perplexity \d+\.\d{4}$"),
+        ("rater", r"^50 pairs, mean log-density -\d+\.\d{4} \(normal around the answer, variance 1\)$"),
+        ("category", r"^50 pairs, \d+ tokens \(ends included\), perplexity \(teacher-forced\) \d+\.\d{4}$"),
+    ],
+)
+def test_scores_in_the_words_of_the_shape(regard: Command, folders: dict[str, Path], name: str, told: str) -> None:
+    file = next(folders[name].glob("test.t*"))
+    result = regard("score", folders[name] / "run", file)
+    assert result.code == 0
+    values = [float(line) for line in result.out.splitlines()]
+    assert len(values) == 50
+    assert all(value < 0 for value in values)
+    assert re.search(told, result.err.strip())
+    record = json.loads(regard("score", folders[name] / "run", file, "--jsonl").out.splitlines()[0])
+    assert record["log_probability"] == pytest.approx(values[0], abs=1e-5)
+    assert sum(token["log_probability"] for token in record["tokens"]) == pytest.approx(values[0], abs=1e-5)
+
+
+def test_pairs_that_do_not_fit_stop_a_scoring(regard: Command, folders: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_text("ab c\tV\n", encoding="utf-8")
+    result = regard("score", folders["transducer"] / "run", tmp_path / "bad.tsv")
+    assert (result.code, result.out) == (4, "")
+    assert "a pair cannot be scored: the source has 2 words, and the target 1 items. The pair is 'ab c'" in result.err
+    masked = regard("score", folders["masked"] / "run", folders["masked"] / "test.txt")
+    assert masked.code == 2
+    assert "a masked language model has probabilities of hidden words, not of texts" in masked.err
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("language", {"perplexity (teacher-forced)"}),
+        ("category", {"perplexity (teacher-forced)"}),
+        ("masked", {"masked accuracy", "perplexity (masked)"}),
+        ("acceptor", {"exact", "perplexity (teacher-forced)"}),
+        ("rater", {"pearson", "squared_error"}),
+        ("transducer", {"accuracy", "exact", "perplexity (teacher-forced)"}),
+    ],
+)
+def test_judging_twice_prints_the_same(
+    regard: Command, folders: dict[str, Path], tmp_path: Path, name: str, metrics: set[str]
+) -> None:
+    file = next(folders[name].glob("test.t*"))
+    first = regard("evaluate", folders[name] / "run", file, "--json")
+    assert first == regard("evaluate", folders[name] / "run", file, "--json")
+    assert first.err == ""
+    assert set(json.loads(first.out)["metrics"]) == metrics
+    outputs = regard("evaluate", folders[name] / "run", file, "-o", tmp_path / "out.txt")
+    if name in ("language", "category", "masked"):
+        assert outputs.code == 2
+        assert "nothing was written, for this model is judged by its perplexity, without outputs" in outputs.err
+        assert not (tmp_path / "out.txt").exists()
+    else:
+        assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == len(shape_lines(name, 400)) // 8
