@@ -19,8 +19,9 @@ from regard.data.batch import Batch, Category, Ids, Sources, pad, source_ids
 from regard.data.example import Misfit
 from regard.data.store import Row, Store
 from regard.errors import DataError
-from regard.special import END, FIRST_FREE, MASK, PAD, START
-from regard.text import Encoding, Tokenizer, tokens_to_words, word_spans
+from regard.special import END, FIRST_FREE, MASK, PAD, START, UNKNOWN
+from regard.text import Encoding, Tokenizer, tokens_to_words
+from regard.text.word import space_words
 
 Rows = Mapping[str, Sequence[Row]]
 Key = tuple[int, ...]
@@ -70,8 +71,7 @@ class SourceTexts:
             for name, tokenizer in zip(self.factor_streams, self.factors, strict=True):
                 rows[name] = factor_row(text, encoding.spans, tokenizer, columns.pop(0))
         if self.attributes:
-            ids = [tokenizer.encode(value).ids for tokenizer, value in zip(self.attributes, columns, strict=True)]
-            rows["attributes"] = [one[0] if one else PAD for one in ids]
+            rows["attributes"] = [attribute(*one) for one in zip(self.attributes, columns, strict=True)]
         return rows
 
     def sources(self, rows: Rows, count: int) -> Sources:
@@ -94,9 +94,23 @@ def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
     return tokenizer.encode(text) if text.strip() else Encoding(ids=(), spans=())
 
 
+def attribute(tokenizer: Tokenizer, value: str) -> int:
+    """The id of an attribute; PAD where it is left blank, which stands for one that is not known."""
+    ids = tokenizer.encode(value).ids
+    if UNKNOWN in ids:
+        known = ", ".join(tokenizer.piece(id_) for id_ in range(FIRST_FREE, min(tokenizer.size, FIRST_FREE + 12)))
+        raise Misfit(f"the attribute {value[:40]!r} did not occur in training; known are {known}, or leave it blank")
+    return ids[0] if ids else PAD
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """The ranges of the words that tags and factors belong to; only spaces part them, as in the unit `word`."""
+    return [(start, start + len(word)) for word, start in space_words(text)]
+
+
 def factor_row(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
     """An id for each token of a text: that of the word it belongs to."""
-    words = word_spans(text)
+    words = words_of(text)
     ids = tokenizer.encode(column).ids
     if len(ids) != len(words):
         raise Misfit(f"the source has {len(words)} words, and a factor of it {len(ids)} items: {column[:60]!r}")
@@ -198,7 +212,7 @@ class TagCollation(Collation):
     def starts(self, source: str) -> list[int]:
         """The first token of each word of a source line."""
         text = self.source.columns(source)[0]
-        words = word_spans(text)
+        words = words_of(text)
         first: dict[int, int] = {}
         for token, owner in enumerate(tokens_to_words(self.text.encode(text).spans, words)):
             if owner is not None:
@@ -230,7 +244,7 @@ class TagCollation(Collation):
 class Masking:
     """What is hidden of a text (Devlin et al. 2019, 3.1): a share of the items, of which most read as MASK, some as
 
-    another item, the rest as they are. At least one item of a text is chosen.
+    another item, the rest as they are. At least one item of a text is chosen, and none that is unknown.
     """
 
     share: float = 0.15
@@ -240,8 +254,9 @@ class Masking:
     def draw(self, row: Row, vocabulary: int, key: Key) -> tuple[list[int], list[int]]:
         """What the model reads, and the places it is asked about."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+        known = [place for place, id_ in enumerate(row) if id_ != UNKNOWN]
         count = max(1, round(self.share * len(row)))
-        chosen = sorted(random.permutation(len(row))[:count].tolist())
+        chosen = sorted(random.permutation(known)[:count].tolist())
         read = [int(id_) for id_ in row]
         for place in chosen:
             fate = random.random()
@@ -250,6 +265,11 @@ class Masking:
             elif fate < self.masked + self.replaced:
                 read[place] = int(random.integers(FIRST_FREE, vocabulary))
         return read, chosen
+
+
+def hide(factor: Row, read: Sequence[int]) -> list[int]:
+    """A factor, hidden where the item is: a lemma would give it away."""
+    return [MASK if word == MASK else int(id_) for id_, word in zip(factor, read, strict=True)]
 
 
 class MaskCollation(Collation):
@@ -271,7 +291,11 @@ class MaskCollation(Collation):
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
         texts = rows["source"]
         drawn = [self.masking.draw(row, self.text.size, key) for row, key in zip(texts, keys, strict=True)]
-        sources = self.source.sources({**rows, "source": [read for read, _ in drawn]}, len(texts))
+        reads = [read for read, _ in drawn]
+        factors = {
+            name: [hide(*one) for one in zip(rows[name], reads, strict=True)] for name in self.source.factor_streams
+        }
+        sources = self.source.sources({**rows, **factors, "source": reads}, len(texts))
         outputs = source_ids(texts)
         mask = torch.zeros_like(outputs.mask)
         for row, (_, places) in enumerate(drawn):

@@ -82,9 +82,10 @@ def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) 
     if section.shared:
         both = learn((text for side in (texts, targets) for text in side), None)
         return Texts(source=both, target=both, factors=factors, attributes=attributes)
+    tags = recipe.model.shape == "transducer"  # all of them, as they are
     return Texts(
         source=learn(texts, section.source),
-        target=learn(targets, section.target),
+        target=train_tokenizer(targets, unit="word", size=MOST) if tags else learn(targets, section.target),
         factors=factors,
         attributes=attributes,
     )

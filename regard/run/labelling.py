@@ -1,28 +1,32 @@
 """Answers of models that write no sequence: labels, numbers, tags, and hidden words."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import torch
 from torch import Tensor
 
-from regard.data.collation import Collation, SourceTexts, TagCollation, factor_row, read_text
+from regard.data.collation import Collation, SourceTexts, TagCollation, factor_row, hide, read_text
 from regard.data.example import Misfit
 from regard.errors import UsageError
 from regard.models import Acceptor, Labelling, MaskedLanguageModel, Rater
+from regard.models.labelling import HALF_LOG_2_PI
 from regard.run.prediction import (
     AHEAD,
     Output,
     Prediction,
     SourceLine,
     by_length,
+    one_line,
     read_source,
     source_batch,
     unreadable,
 )
 from regard.special import FIRST_FREE, MASK
-from regard.text import Tokenizer, word_spans
+from regard.text import Tokenizer
 
+SINGLE = ("character", "byte")
 HIDDEN = "<mask>"
 """How a hidden word is written in a text that is to be filled in."""
 
@@ -89,36 +93,39 @@ class Labeller:
         if isinstance(self.collation, TagCollation):
             starts = [self.collation.starts(text) for text in texts]
             return [(self._tags(row, places),) for row, places in zip(said, starts, strict=True)]
-        return [(self._filled(row, line),) for row, line in zip(said, lines, strict=True)]
+        return [(self._filled(row, text, line),) for row, text, line in zip(said, texts, lines, strict=True)]
 
     def _labels(self, said: Tensor) -> tuple[Output, ...]:
         values, ids = said.topk(min(self.best, len(said) - FIRST_FREE))
         return tuple(
-            Output(text=label, pieces=(label,), log_probability=value, score=value, complete=True)
-            for value, label in zip(values.tolist(), (self.target.decode([id_]) for id_ in ids.tolist()), strict=True)
+            self._output(self.target.decode([id_]), [id_], value)
+            for id_, value in zip(ids.tolist(), values.tolist(), strict=True)
         )
 
     def _tags(self, said: Tensor, places: Sequence[int]) -> Output:
         values, ids = said[list(places)].max(-1)
-        return self._output(ids.tolist(), ids.tolist(), float(values.sum()))
+        return self._output(self.target.decode(ids.tolist()), ids.tolist(), float(values.sum()))
 
-    def _filled(self, said: Tensor, line: SourceLine) -> Output:
-        """The text with its hidden items filled in, each for itself."""
-        read = [int(id_) for id_ in line.rows["source"]]
-        hidden = [place for place, id_ in enumerate(read) if id_ == MASK]
+    def _filled(self, said: Tensor, text: str, line: SourceLine) -> Output:
+        """The text as it was given, with its hidden items filled in, each for itself; one that was not read stays."""
+        hidden = [place for place, id_ in enumerate(line.rows["source"]) if id_ == MASK]
         values, ids = said[hidden].max(-1)
-        for place, id_ in zip(hidden, ids.tolist(), strict=True):
-            read[place] = id_
-        return self._output(read, ids.tolist(), float(values.sum()))
+        first, *rest = self.collation.source.columns(text)[0].split(HIDDEN)
+        found = [self.target.surface(id_).decode(errors="replace") for id_ in ids.tolist()]
+        found = [piece if self.target.unit in SINGLE else piece.strip() for piece in found]
+        found += [HIDDEN] * (len(rest) - len(found))
+        filled = first + "".join(piece + part for piece, part in zip(found, rest, strict=True))
+        return self._output(filled, ids.tolist(), float(values.sum()))
 
-    def _output(self, text: Sequence[int], said: Sequence[int], value: float) -> Output:
+    def _output(self, text: str, said: Sequence[int], value: float) -> Output:
         pieces = tuple(self.target.piece(id_) for id_ in said)
-        return Output(text=self.target.decode(text), pieces=pieces, log_probability=value, score=value, complete=True)
+        return Output(text=one_line(text), pieces=pieces, log_probability=value, score=value, complete=True)
 
 
 def _number(value: float) -> Output:
-    text = f"{value:.6g}"
-    return Output(text=text, pieces=(text,), log_probability=0.0, score=value, complete=True)
+    """As many digits as do not depend on the batch; the density at the middle of a normal distribution around it."""
+    text = f"{value:.4g}"
+    return Output(text=text, pieces=(text,), log_probability=-HALF_LOG_2_PI, score=value, complete=True)
 
 
 def _taggable(collation: TagCollation, text: str, line: SourceLine) -> SourceLine:
@@ -128,7 +135,7 @@ def _taggable(collation: TagCollation, text: str, line: SourceLine) -> SourceLin
     except Misfit as misfit:
         return unreadable(str(misfit))
     if line.cut and starts[-1] >= line.items:
-        words = len(word_spans(collation.source.columns(text)[0]))
+        words = len(starts)
         return unreadable(f"{words} words are more than the model may read (data.max_length)")
     return line
 
@@ -138,24 +145,37 @@ def _with_hidden(source: SourceTexts, line: str, limit: int) -> SourceLine:
     assert source.text is not None
     if not line.strip():
         return SourceLine(rows={}, items=0, readable=False)
-    ids: list[int] = []
-    spans: list[tuple[int, int]] = []
-    place = 0
     try:
         text, *columns = source.columns(line)
-        for number, part in enumerate(text.split(HIDDEN)):
-            if number:
-                ids.append(MASK)
-                spans.append((place, place + len(HIDDEN)))
-                place += len(HIDDEN)
-            encoding = read_text(source.text, part)
-            ids += encoding.ids
-            spans += [(place + start, place + end) for start, end in encoding.spans]
-            place += len(part)
+        ids, spans = hidden_tokens(source.text, text)
         factors = [factor_row(text, spans, *one) for one in zip(source.factors, columns, strict=True)]
     except Misfit as misfit:
         return unreadable(str(misfit))
     rows = {"source": ids[:limit]} | {
-        name: row[:limit] for name, row in zip(source.factor_streams, factors, strict=True)
+        name: hide(row, ids)[:limit] for name, row in zip(source.factor_streams, factors, strict=True)
     }
     return SourceLine(rows=rows, items=min(len(ids), limit), readable=bool(ids), cut=max(0, len(ids) - limit))
+
+
+def hidden_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Tokens of a text, and MASK in the place of all tokens of a `<mask>`.
+
+    The text is cut as a whole, so that what stands around is cut as it was in training. A blank that is a token of its
+    own in front of a hidden item belongs to the item, except where items are single characters.
+    """
+    places = [match.span() for match in re.finditer(re.escape(HIDDEN), text)]
+    encoding = read_text(tokenizer, text)
+    ids: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for id_, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
+        inside = next((place for place in places if start < place[1] and end > place[0]), None)
+        before = next((place for place in places if end == place[0]), None)
+        if inside is None and before is not None and tokenizer.unit not in SINGLE and not text[start:end].strip():
+            inside = before if end > start else None
+        if inside is None:
+            ids.append(id_)
+            spans.append((start, end))
+        elif not (spans and spans[-1] == inside and ids[-1] == MASK):
+            ids.append(MASK)
+            spans.append(inside)
+    return ids, spans

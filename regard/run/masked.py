@@ -31,8 +31,9 @@ def masked_scores(
         said = system.log_probabilities(batch.sources)  # (B, N, V)
         chosen = said.gather(-1, batch.outputs.unsqueeze(-1)).squeeze(-1)
         right = (said.argmax(-1) == batch.outputs) & batch.mask
-        losses += (-(chosen * batch.mask)).sum(1).clamp(min=0).tolist()
-        found += zip(right.sum(1).tolist(), batch.mask.sum(1).tolist(), strict=True)
+        asked = batch.mask.any(1)  # a text of unknown items only has nothing to ask for
+        losses += (-(chosen * batch.mask)).sum(1).clamp(min=0)[asked].tolist()
+        found += zip(right.sum(1)[asked].tolist(), batch.mask.sum(1)[asked].tolist(), strict=True)
     unit = "hidden"
     return [
         summarise(

@@ -11,7 +11,7 @@ from typing import Unpack
 import torch
 
 from regard.data.batch import Batch
-from regard.data.collation import TextCollation
+from regard.data.collation import TextCollation, words_of
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
@@ -19,7 +19,7 @@ from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score, perplexity
 from regard.metrics import evaluate as measure
-from regard.models import EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
+from regard.models import Acceptor, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
 from regard.recipe.build import alignment_reading, build_metrics, search_options, system_for
 from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -32,6 +32,7 @@ from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
 from regard.run.sets import read_set
 from regard.search import Sampling, SearchOptions
+from regard.special import UNKNOWN
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -68,7 +69,11 @@ class Evaluation:
         told = (
             (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
             (sources, "sources were longer than data.max_length and only their beginning was read"),
-            (self.unscored, "examples were empty on a side or longer than data.max_length: not in the perplexity"),
+            (
+                self.unscored,
+                "examples were not scored: a side is empty, longer than data.max_length, does not fit the other, or is "
+                "a label that training did not have",
+            ),
             (faults, "sources could not be read: see `regard predict`"),
         )
         return [f"{count:,} {what}" for count, what in told if count]
@@ -180,9 +185,11 @@ class Model:
             return prediction
         source = prediction.source
         if prediction.cut_source:  # what was read of it
-            text = self.collation.source.columns(source)[0]
-            read = self.texts.source.encode(text).spans[self.recipe.data.max_length - 1][1]
-            source = text[:read] + source[len(text) :]
+            text, *columns = self.collation.source.columns(source)
+            text = text[: self.texts.source.encode(text).spans[self.recipe.data.max_length - 1][1]]
+            factors, words = len(self.texts.factors), len(words_of(text))
+            kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
+            source = "\t".join((text, *kept, *columns[factors:]))
         return prediction.with_alignment(self.align([(source, prediction.text)])[0])
 
     @torch.no_grad()
@@ -250,7 +257,7 @@ class Model:
     @property
     def attends(self) -> bool:
         """Whether the decoder has attention."""
-        return self.recipe.model.decoder.attends
+        return self.recipe.model.shape == "encoder-decoder" and self.recipe.model.decoder.attends
 
     @property
     def aligns_words(self) -> bool:
@@ -316,6 +323,8 @@ class Model:
                 rows = self.collation.encode(example.source, example.target)
             except Misfit:
                 return False
+            if isinstance(self.system, Acceptor) and not self.numbers and UNKNOWN in rows["target"]:
+                return False
             return all(0 < len(row) <= limit for row in rows.values())
 
         return [example for example in examples if fits(example)]
@@ -332,8 +341,12 @@ class Model:
         predictions: tuple[Prediction, ...] = ()
         if section.metrics:
             predictions = tuple(self.predict_many((example.source for example in examples), beam=beam))
-        outputs = [prediction.text for prediction in predictions]
-        references = [[example.target] for example in examples]
+        judged = [
+            (prediction.text, [example.target.strip() if isinstance(self.system, Acceptor) else example.target])
+            for prediction, example in zip(predictions, examples, strict=bool(predictions))
+            if not self.numbers or (prediction.outputs and example in fitting)
+        ]
+        outputs, references = [output for output, _ in judged], [texts for _, texts in judged]
         resamples = section.resamples
         scores = [measure(metric, outputs, references, resamples=resamples) for metric in build_metrics(section)]
         if fitting and not self.numbers:

@@ -86,7 +86,7 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
     except Misfit as misfit:
         return unreadable(str(misfit))
     if not all(len(row) for row in rows.values()):
-        return SourceLine(rows={}, items=0, readable=False)
+        return unreadable("its text is empty")
     longest = max(len(row) for row in rows.values())
     kept = {name: row[:limit] for name, row in rows.items()}
     return SourceLine(rows=kept, items=min(longest, limit), cut=max(0, longest - limit))
@@ -134,6 +134,10 @@ class Predictor:
         ahead: int | None = None,
     ) -> None:
         """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
+        if prefix and not collation.source.streams:
+            raise UsageError(
+                f"a language model goes on with each line it is given: write {prefix!r} there instead of asking for a prefix"
+            )
         self.prefix = forced_tokens(prefix, collation.target)
         self.ahead = AHEAD * capacity if ahead is None else ahead
         self.scorer = scorer
@@ -178,7 +182,7 @@ class Predictor:
     def _output(self, hypothesis: Hypothesis) -> Output:
         target = self.collation.target
         return Output(
-            text=_one_line(target.decode(hypothesis.tokens)),
+            text=one_line(target.decode(hypothesis.tokens)),
             pieces=tuple(target.piece(id_) for id_ in hypothesis.tokens),
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
@@ -202,6 +206,6 @@ def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:
     return encoding.ids
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """An output never breaks the rule of one line in, one line out, whatever bytes a model writes."""
     return text.replace("\n", " ")

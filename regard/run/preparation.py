@@ -8,8 +8,9 @@ from pathlib import Path
 from regard.data import Ledger, Store, cache_folder, prepare, read_examples, split_off, store_key
 from regard.data.collation import Collation
 from regard.data.corpus import Redraw
-from regard.data.example import Example
+from regard.data.example import Example, Misfit
 from regard.data.store import hash_file
+from regard.errors import DataError
 from regard.files import replace_file
 from regard.recipe.schema import DataSection, Recipe
 from regard.recipe.texts import Texts, build_collation, load_texts, text_names, train_texts
@@ -64,6 +65,9 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
         for example in (*valid, *test, *(one for each in further.values() for one in each)):
             gold_links(example)  # a link that cannot be is better told before training than after it
     key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
+    if recipe.data.bad_lines == "refuse":
+        for example in (*test, *(one for each in further.values() for one in each)):
+            _check_fit(collation, example)
     return Prepared(
         texts=texts,
         collation=collation,
@@ -74,6 +78,16 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
         split=split,
         ledger=ledger,
     )
+
+
+def _check_fit(collation: Collation, example: Example) -> None:
+    """What cannot be judged is better told before training than after it."""
+    try:
+        collation.encode(example.source, example.target)
+    except Misfit as misfit:
+        raise DataError(
+            f"{example.place}: {misfit}. Mend the line, or set `data.bad_lines: skip` to judge the others"
+        ) from None
 
 
 def write_prepared(prepared: Prepared, folder: RunFolder) -> None:

@@ -21,7 +21,7 @@ def mean_likelihood(system: System, corpus: StoreCorpus) -> float:
     total, count = 0.0, 0
     for batch in corpus.once():
         loss = system.loss(batch)
-        total += float(loss.sum)
+        total += float(loss.parts["likelihood"])
         count += loss.count
     return total / count
 
