@@ -96,7 +96,7 @@ def test_parts_without_a_place_are_refused(text, tmp_path):
 
 
 @pytest.mark.parametrize("to", ["huggingface", "ctranslate2"])
-@pytest.mark.parametrize("name", ["bahdanau2015", "cho2014", "luong2015", "simple_attention", "sutskever2014"])
+@pytest.mark.parametrize("name", ["bahdanau2015", "cho2014", "luong2015_general", "simple_attention", "sutskever2014"])
 def test_recurrent_recipes_are_refused(name, to):
     with pytest.raises(ModelError, match=r"kind` is rnn, and there are only Transformers there"):
         refuse(load_recipe(ROOT / "recipes" / f"{name}.yaml").model, to)

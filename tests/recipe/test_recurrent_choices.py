@@ -156,7 +156,13 @@ def test_the_cover_holds_every_choice() -> None:
 )
 def test_every_published_recipe_can_be_built(path: Path) -> None:
     recipe = load_recipe(path)
-    build_system(recipe.model, source_vocabulary=9, target_vocabulary=9)
+    build_system(
+        recipe.model,
+        source_vocabulary=9,
+        target_vocabulary=9,
+        factors=[7] * len(recipe.data.factors),
+        attributes=[7] * len(recipe.data.attributes),
+    )
     assert recipe.run == f"runs/{path.stem}"
     heading = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     assert f"regard train recipes/{path.name}" in "\n".join(heading)
