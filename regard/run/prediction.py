@@ -136,7 +136,7 @@ class Predictor:
         """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
         if prefix and not collation.source.streams:
             raise UsageError(
-                f"a language model goes on with each line it is given: write {prefix!r} there instead of asking for a prefix"
+                f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
             )
         self.prefix = forced_tokens(prefix, collation.target)
         self.ahead = AHEAD * capacity if ahead is None else ahead
