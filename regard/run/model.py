@@ -142,6 +142,8 @@ class Model:
             raise UsageError("beam and best are part of the options: say them there, or leave out the options")
         options = options or self.options(beam=beam, best=best)
         capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
+        if ahead is None and self.collation.source.pictures:
+            ahead = capacity  # they are many times larger than texts
         predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
             if prefix or options.sample:
@@ -316,7 +318,8 @@ class Model:
                 rows = self.collation.encode(example.source, example.target)
             except Misfit:
                 return False
-            return all(0 < len(row) <= limit for row in rows.values())
+            long = any(len(rows[name]) > limit for name in self.collation.bounded)
+            return not long and all(len(row) for row in rows.values())
 
         return [example for example in examples if fits(example)]
 
