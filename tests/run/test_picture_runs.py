@@ -61,6 +61,18 @@ def test_labels_are_learned(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "source.json").exists()
 
 
+def test_pictures_are_rated(folder: Path, tmp_path: Path) -> None:
+    own = copied(folder, tmp_path)
+    for name in ("train", "valid", "test"):
+        path = own / f"{name}.jsonl"
+        path.write_text(path.read_text().replace("left top", "1.5").replace("left bottom", "2"))
+        path.write_text(path.read_text().replace("right top", "-1").replace("right bottom", "0"))
+    changes = {**SHORT, "text": {"target": {"unit": "number"}}, "evaluation": {"metrics": ["squared_error"]}}
+    trained = train(picture_recipe(own, tmp_path / "run", changes, label=True))
+    path = trained.evaluations["test"].examples[0].source
+    assert float(Model.load(tmp_path / "run").predict(path).text) == float(trained.model.predict(path).text)
+
+
 @pytest.mark.parametrize(
     "model",
     [
