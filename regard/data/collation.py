@@ -1,7 +1,8 @@
 """From an example to rows of ids, and from rows to a batch: all that shapes of model differ in about data.
 
-A source is one line. Its text may be followed by factors (a column with one item for each word: Sennrich and Haddow
-2016) and by attributes (a topic, a speaker), each behind a tab; there may also be attributes only, or nothing at all.
+A source is one line: a text, or the path of a picture. It may be followed by factors (a column with one item for each
+word: Sennrich and Haddow 2016) and by attributes (a topic, a speaker), each behind a tab; there may also be attributes
+only, or nothing at all.
 
 Shapes: B rows, N source items, M target items, F factors or attributes.
 """
@@ -15,8 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, Category, Ids, Sources, pad, source_ids
+from regard.data.batch import Batch, Category, Ids, Image, Source, Sources, pad, source_ids
 from regard.data.example import Misfit
+from regard.data.pictures import Pictures
 from regard.data.store import Row, Store
 from regard.errors import DataError
 from regard.special import END, FIRST_FREE, MASK, PAD, START, UNKNOWN
@@ -27,19 +29,24 @@ Rows = Mapping[str, Sequence[Row]]
 Key = tuple[int, ...]
 """What random choices about one row follow from: seed, epoch, number of the example."""
 
+NO_TEXTS = ("image", "attributes")
+"""Streams whose length is no length of a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceTexts:
-    """How a source line is read. `text` is None where there are attributes only, or nothing."""
+    """How a source line is read. `text` is None where there is a picture, attributes only, or nothing."""
 
     text: Tokenizer | None
     factors: tuple[Tokenizer, ...] = ()
     attributes: tuple[Tokenizer, ...] = ()
+    pictures: Pictures | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
         return (
             *(("source",) if self.text else ()),
+            *(("image",) if self.pictures else ()),
             *self.factor_streams,
             *(("attributes",) if self.attributes else ()),
         )
@@ -49,10 +56,10 @@ class SourceTexts:
         return tuple(f"factor{number}" for number in range(1, len(self.factors) + 1))
 
     def columns(self, line: str) -> list[str]:
-        """Text (if there is one), factors and attributes of a line; the text may have tabs of its own."""
-        further = len(self.factors) + len(self.attributes)
-        found = line.rsplit("\t", further) if self.text else line.split("\t") if further else []
-        wanted = further + bool(self.text)
+        """Text or picture (if there is one), factors and attributes of a line; a text may have tabs of its own."""
+        further, first = len(self.factors) + len(self.attributes), bool(self.text or self.pictures)
+        found = line.rsplit("\t", further) if first else line.split("\t") if further else []
+        wanted = further + first
         if len(found) != wanted:
             raise Misfit(
                 f"a source of {wanted} columns separated by tabs was expected ({', '.join(self.streams)}), and there "
@@ -64,6 +71,9 @@ class SourceTexts:
         """Ids of each stream of a line."""
         columns = self.columns(line)
         rows: dict[str, Row] = {}
+        if self.pictures:
+            path = columns.pop(0)
+            rows["image"] = self.pictures.read(path) if path.strip() else ()
         if self.text:
             text = columns.pop(0)
             encoding = read_text(self.text, text)
@@ -76,7 +86,9 @@ class SourceTexts:
 
     def sources(self, rows: Rows, count: int) -> Sources:
         """Named sources of `count` rows."""
-        sources: dict[str, Ids | Category] = {}
+        sources: dict[str, Source] = {}
+        if self.pictures:
+            sources["source"] = image(self.pictures.arrays(rows["image"]), self.pictures.channels)
         if self.text:
             plain = source_ids(rows["source"])
             factors = [source_ids(rows[name]).ids for name in self.factor_streams]
@@ -84,9 +96,21 @@ class SourceTexts:
         values = torch.tensor(
             np.array(rows["attributes"]) if self.attributes else np.zeros((count, 0)), dtype=torch.long
         )
-        if self.attributes or not self.text:
-            sources["attributes" if self.text else "source"] = Category(values=values, mask=values != PAD)
+        if self.attributes or not sources:
+            sources["attributes" if sources else "source"] = Category(values=values, mask=values != PAD)
         return sources
+
+
+def image(pictures: Sequence[npt.NDArray[np.float32]], channels: int) -> Image:
+    """Pictures (C, height, width) as one batch, padded to the right and below."""
+    height, width = (max((picture.shape[axis] for picture in pictures), default=0) for axis in (1, 2))
+    pixels = torch.zeros(len(pictures), channels, height, width)
+    mask = torch.zeros(len(pictures), height, width, dtype=torch.bool)
+    for row, picture in enumerate(pictures):
+        place = (row, ..., slice(picture.shape[1]), slice(picture.shape[2]))
+        pixels[place] = torch.from_numpy(picture)
+        mask[place] = True
+    return Image(pixels=pixels, mask=mask)
 
 
 def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
@@ -138,9 +162,17 @@ class Collation(ABC):
 
     def lengths(self, store: Store) -> npt.NDArray[np.int64]:
         """How many items each example has on its two sides: (n, 2). A shape with one long side has it twice."""
-        first = "source" if self.source.text else "target"
-        second = "target" if "target" in self.streams and not self.short_targets else first
-        return np.stack([store.lengths(first), store.lengths(second)], axis=1)
+        pictures = self.source.pictures
+        first = (
+            pictures.items(store, "image") if pictures else store.lengths("source" if self.source.text else "target")
+        )
+        targets = "target" in self.streams and not self.short_targets
+        return np.stack([first, store.lengths("target") if targets else first], axis=1)
+
+    @property
+    def bounded(self) -> tuple[str, ...]:
+        """Streams that `data.max_length` is a limit of: texts."""
+        return tuple(name for name in self.streams if name not in NO_TEXTS)
 
     short_targets = False
     """Whether targets are not as long as what is computed for them."""

@@ -36,6 +36,7 @@ def prepare(
     examples: Iterable[Example],
     *,
     streams: Sequence[str],
+    bounded: Sequence[str] | None = None,
     encode: Encode,
     folder: Path,
     key: str,
@@ -47,7 +48,8 @@ def prepare(
 ) -> Store:
     """The store `folder/key`, made from examples if it is not there yet.
 
-    `encode` makes the ids of each of the `streams` of an example. `ledger` should be the one that the reader of the
+    `encode` makes the ids of each of the `streams` of an example; `max_length` is a limit of those that are `bounded`,
+    of all if it is left out. `ledger` should be the one that the reader of the
     examples writes to: what is added to it meanwhile is saved, and told again when the store is used again. A store
     that is there but damaged is made anew.
     """
@@ -58,6 +60,7 @@ def prepare(
     before = ledger.counts
     rules = _Rules(
         streams=tuple(streams),
+        bounded=tuple(streams if bounded is None else bounded),
         encode=encode,
         bad_lines=bad_lines,
         empty_lines=empty_lines,
@@ -86,6 +89,7 @@ class _Rules:
         self,
         *,
         streams: tuple[str, ...],
+        bounded: tuple[str, ...],
         encode: Encode,
         bad_lines: str,
         empty_lines: str,
@@ -95,6 +99,7 @@ class _Rules:
     ) -> None:
         self.streams = streams
         self.ledger = ledger
+        self._bounded = bounded
         self._encode = encode
         self._bad_lines = bad_lines
         self._empty_lines = empty_lines
@@ -114,7 +119,7 @@ class _Rules:
             if not len(ids):
                 self._leave_out_empty(example, name)
                 return None
-            if len(ids) > self._max_length:
+            if name in self._bounded and len(ids) > self._max_length:
                 if self._long_lines != "cut":
                     self._leave_out_long(example, name, len(ids))
                     return None
@@ -222,7 +227,10 @@ class _ArrayWriter:
 
     def extend(self, numbers: Iterable[int]) -> None:
         before = len(self._buffer)
-        self._buffer.extend(numbers)
+        if isinstance(numbers, np.ndarray):  # a picture is long
+            self._buffer.frombytes(numbers.astype(self._buffer.typecode).tobytes())
+        else:
+            self._buffer.extend(numbers)
         self.count += len(self._buffer) - before
         if len(self._buffer) > BUFFER:
             self._flush()

@@ -17,6 +17,7 @@ from regard.models import (
     AttributeJoin,
     BagEncoder,
     CategoryEncoder,
+    ConvolutionEncoder,
     Encoder,
     EncoderDecoder,
     MaskedLanguageModel,
@@ -40,6 +41,7 @@ from regard.recipe.decoders import Offer, build_decoder, transformer_variant
 from regard.recipe.schema import (
     BagEncoderSection,
     CategoryEncoderSection,
+    ConvolutionEncoderSection,
     EvaluationSection,
     ModelSection,
     NoEncoderSection,
@@ -123,7 +125,8 @@ def build_encoder_decoder(section: ModelSection, sizes: Sizes) -> EncoderDecoder
     source = embedding_table(sizes.source, word_width(section, sizes)) if reads else None
     target = source if section.tie == "all" and source is not None else embedding_table(sizes.target, section.width)
     encoder = build_encoder(section, None if source is None else source_embedding(section, sizes, source), sizes)
-    join = build_join(section, sizes, encoder) if reads else None
+    alone = isinstance(section.encoder, CategoryEncoderSection | NoEncoderSection)
+    join = None if alone else build_join(section, sizes, encoder)
     output = nn.Linear(output_width(section, encoder), sizes.target, bias=section.output_bias)
     if section.output_bias:
         nn.init.zeros_(output.bias)
@@ -142,7 +145,8 @@ def build_encoder_decoder(section: ModelSection, sizes: Sizes) -> EncoderDecoder
 
 def build_acceptor(section: ModelSection, sizes: Sizes) -> Acceptor:
     """One answer for a source."""
-    encoder = build_encoder(section, source_embedding(section, sizes, None), sizes)
+    pictures = isinstance(section.encoder, ConvolutionEncoderSection)
+    encoder = build_encoder(section, None if pictures else source_embedding(section, sizes, None), sizes)
     join = build_join(section, sizes, encoder)
     width = encoder.summary_width if join is None else join.summary_width(encoder.summary_width)
     if sizes.numbers:
@@ -197,6 +201,15 @@ def build_encoder(section: ModelSection, embedding: Embedding | None, sizes: Siz
             return NoSource(width=section.width)
         case CategoryEncoderSection():
             return build_category(section, sizes)
+        case ConvolutionEncoderSection() as convolution:
+            return ConvolutionEncoder(
+                channels=convolution.channels,
+                width=section.width,
+                layers=convolution.layers or section.layers,
+                dropout=section.dropout,
+                halvings=convolution.halvings,
+                groups=convolution.groups,
+            )
     assert embedding is not None
     match section.encoder:
         case TransformerEncoderSection() as side:

@@ -3,6 +3,7 @@
 from regard.recipe.schema import (
     BagEncoderSection,
     CategoryEncoderSection,
+    ConvolutionEncoderSection,
     DecoderSection,
     EncoderSection,
     NoDecoderSection,
@@ -26,6 +27,8 @@ def describe(side: EncoderSection | DecoderSection, common: int | None = None) -
             return "bag of words"
         case CategoryEncoderSection():
             return "attributes"
+        case ConvolutionEncoderSection():
+            return f"convolution over {'grey' if side.channels == 1 else 'colour'} pictures{layers(side.layers)}"
         case RecurrentEncoderSection():
             ways = "two-way" if side.two_way else "reversed" if side.reversed else "one-way"
             return f"{ways} {side.cell}{layers(side.layers)}"

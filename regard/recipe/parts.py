@@ -11,6 +11,7 @@ from regard.recipe.sides import (
     BagEncoderSection,
     CategoryEncoderSection,
     Cell,
+    ConvolutionEncoderSection,
     DecoderSection,
     EncoderSection,
     RecurrentDecoderSection,
@@ -139,6 +140,18 @@ class ModelSection(Section):
         return self
 
     @model_validator(mode="after")
+    def _convolution(self) -> "ModelSection":
+        side = self.encoder
+        if not isinstance(side, ConvolutionEncoderSection):
+            return self
+        layers = side.layers or self.layers
+        if side.halvings is not None and side.halvings > layers:
+            raise ValueError(f"{layers} layers of the encoder cannot halve a picture {side.halvings} times")
+        if side.groups is not None and self.width % side.groups:
+            raise ValueError(f"width {self.width} cannot be split into {side.groups} `groups` of the encoder")
+        return self
+
+    @model_validator(mode="after")
     def _attends(self) -> "ModelSection":
         """Widths that attention compares must fit; Transformers project theirs."""
         side = self.decoder
@@ -177,6 +190,8 @@ class ModelSection(Section):
                 offered = _states(encoder.layers or self.layers, encoder.cell)
             case RecurrentEncoderSection(self_attention=None):
                 raise ValueError(f"{wanted}, and a two-way encoder ends with two states in each layer: {otherwise}")
+            case ConvolutionEncoderSection():
+                raise ValueError(f"{wanted}, and a convolution ends with none: {otherwise}")
             case _:
                 raise ValueError(f"{wanted}, and an encoder that ends with self-attention has none: {otherwise}")
         if not wanted.endswith(offered):

@@ -21,6 +21,7 @@ from regard.recipe.sides import (
     BagEncoderSection,
     CategoryEncoderSection,
     Cell,
+    ConvolutionEncoderSection,
     DecoderSection,
     EncoderSection,
     NoDecoderSection,
@@ -43,6 +44,7 @@ __all__ = [
     "BagEncoderSection",
     "CategoryEncoderSection",
     "Cell",
+    "ConvolutionEncoderSection",
     "DataSection",
     "DecoderSection",
     "EncoderSection",
@@ -87,7 +89,9 @@ class DataSection(Section):
         "auto", "tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
     ] = Field("auto", description="How lines are read; `auto` looks at the names and the first lines.")
     source: str | int | None = Field(
-        0, description="The source: a column (TSV, from 0) or a key (JSONL); null where there is no source text."
+        0,
+        description="The source: a column (TSV, from 0) or a key (JSONL); null where there is none. Paths of pictures "
+        "are relative to the folder of the data file.",
     )
     target: str | int | None = Field(
         1, description="The target: a column (TSV, from 0) or a key (JSONL); null where there is none."
@@ -290,6 +294,21 @@ class Recipe(Section):
     training: TrainingSection = Field(default_factory=TrainingSection, description="How the parameters are found.")
     search: SearchSection = Field(default_factory=SearchSection, description="How the best output is found.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="How good it is.")
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether sources are paths of pictures."""
+        return self.model.encoder.kind == "convolution"
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether sources are texts."""
+        return self.data.source is not None and not self.reads_pictures
+
+    @property
+    def one_text(self) -> bool:
+        """Whether there is one tokenizer: one vocabulary for both sides, or pictures, which have none."""
+        return self.text.shared or self.reads_pictures
 
     @model_validator(mode="before")
     @classmethod

@@ -14,6 +14,8 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
     data, text, model = recipe.data, recipe.text, recipe.model
     shape, category = model.shape, model.encoder.kind == "category"
     reads = shape != "language-model" and not category
+    pictures = model.encoder.kind == "convolution"
+    words = reads and not pictures
     if category and shape != "encoder-decoder":
         yield f"`encoder.kind: category` is for `shape: encoder-decoder`, not for `shape: {shape}`"
     if reads and data.source is None:
@@ -27,7 +29,7 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
         yield "`encoder.kind: category` needs something to read: name columns or keys in `data.attributes`"
     if data.attributes and shape in ("language-model", "transducer", "masked-language-model"):
         yield f"`data.attributes` have no place in `shape: {shape}`; they join an encoder-decoder or an acceptor"
-    if data.factors and not reads:
+    if data.factors and not words:
         yield "`data.factors` belong to the words of a source, and there is none"
     if (data.target is None) != (shape == "masked-language-model"):
         yield (
@@ -45,7 +47,11 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
         yield f"`text.target.unit: {unit}` is for `shape: acceptor`"
     if shape == "transducer" and (unit != "word" or text.shared):
         yield "a transducer writes an item for each word: set `text.shared: false` and `text.target: {unit: word}`"
-    if not (reads and data.target is not None) and not text.shared:
+    if pictures and text.source:
+        yield "`text.source` has no effect, for the source is a picture: leave it out"
+    if pictures and shape == "acceptor" and text.start_from:
+        yield "an acceptor of pictures has no text but its answers, which are learned: leave `text.start_from` out"
+    if not (words and data.target is not None) and not text.shared and shape != "acceptor":
         yield "there is one text only, so there is one vocabulary: set `text.shared: true`"
     if text.dropout and (shape == "transducer" or data.factors):
         yield "`text.dropout` cuts words anew, and tags or factors of words would no longer fit: leave it out"

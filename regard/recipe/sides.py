@@ -127,6 +127,20 @@ class BagEncoderSection(Section):
     kind: Literal["bag"] = "bag"
 
 
+class ConvolutionEncoderSection(Section):
+    """Convolution over a picture, whose path is the source (Xu et al. 2015, section 3.1.1)."""
+
+    kind: Literal["convolution"] = "convolution"
+    layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
+    channels: Literal[1, 3] = Field(3, description="Pictures are read as grey (1) or as red, green and blue (3).")
+    halvings: int | None = Field(
+        None, ge=0, le=64, description="The first so many layers halve height and width; all if left out."
+    )
+    groups: int | None = Field(
+        None, ge=1, description="Groups of channels that are normalised in each layer; no norm if left out."
+    )
+
+
 class CategoryEncoderSection(Section):
     """One vector for each of the `data.attributes`: what a conditioned language model knows."""
 
@@ -198,7 +212,12 @@ class RecurrentDecoderSection(Section):
 
 
 EncoderSection = Annotated[
-    TransformerEncoderSection | RecurrentEncoderSection | BagEncoderSection | CategoryEncoderSection | NoEncoderSection,
+    TransformerEncoderSection
+    | RecurrentEncoderSection
+    | BagEncoderSection
+    | ConvolutionEncoderSection
+    | CategoryEncoderSection
+    | NoEncoderSection,
     Field(discriminator="kind"),
 ]
 DecoderSection = Annotated[

@@ -13,7 +13,9 @@ from regard.data.collation import (
     TagCollation,
     TextCollation,
 )
+from regard.data.pictures import Pictures
 from regard.recipe.schema import (
+    ConvolutionEncoderSection,
     Recipe,
     SideText,
 )
@@ -47,7 +49,7 @@ class Texts:
 def text_names(recipe: Recipe) -> tuple[str, ...]:
     """Under which names tokenizers stand in a run folder."""
     return (
-        *(("text",) if recipe.text.shared else ("source", "target")),
+        *(("text",) if recipe.one_text else ("source", "target")),
         *(f"factor{number}" for number in range(1, len(recipe.data.factors) + 1)),
         *(f"attribute{number}" for number in range(1, len(recipe.data.attributes) + 1)),
     )
@@ -78,9 +80,9 @@ def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) 
     columns = list(zip(*lines, strict=True))[first:] if further else []
     factors = tuple(train_tokenizer(column, unit="word", size=MOST) for column in columns[: len(recipe.data.factors)])
     attributes = tuple(train_answers(column, unit="label") for column in columns[len(recipe.data.factors) :])
-    texts = (line[0] for line in lines) if first else ()
-    if section.shared:
-        both = learn((text for side in (texts, targets) for text in side), None)
+    texts = (line[0] for line in lines) if recipe.reads_text else ()
+    if recipe.one_text:
+        both = learn((text for side in (texts, targets) for text in side), section.target)
         return Texts(source=both, target=both, factors=factors, attributes=attributes)
     tags = recipe.model.shape == "transducer"  # all of them, as they are
     return Texts(
@@ -95,19 +97,29 @@ def load_texts(recipe: Recipe, folder: Path) -> Texts:
     """Read the vocabularies of a run folder."""
     loaded = {name: load_tokenizer(folder, name) for name in text_names(recipe)}
     return Texts(
-        source=loaded["text" if recipe.text.shared else "source"],
-        target=loaded["text" if recipe.text.shared else "target"],
+        source=loaded["text" if recipe.one_text else "source"],
+        target=loaded["text" if recipe.one_text else "target"],
         factors=tuple(one for name, one in loaded.items() if name.startswith("factor")),
         attributes=tuple(one for name, one in loaded.items() if name.startswith("attribute")),
     )
 
 
+def pictures_of(recipe: Recipe) -> Pictures | None:
+    """How pictures are read, where they are the source."""
+    side = recipe.model.encoder
+    if not isinstance(side, ConvolutionEncoderSection):
+        return None
+    layers = side.layers or recipe.model.layers
+    return Pictures(channels=side.channels, cell=2 ** (layers if side.halvings is None else side.halvings))
+
+
 def build_collation(recipe: Recipe, texts: Texts) -> Collation:
     """How examples become batches, by the shape of the model."""
     source = SourceTexts(
-        text=None if recipe.data.source is None else texts.source,
+        text=texts.source if recipe.reads_text else None,
         factors=texts.factors,
         attributes=texts.attributes,
+        pictures=pictures_of(recipe),
     )
     match recipe.model.shape:
         case "encoder-decoder" | "language-model":

@@ -147,6 +147,8 @@ class Model:
             raise UsageError("beam and best are part of the options: say them there, or leave out the options")
         options = options or self.options(beam=beam, best=best)
         capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
+        if ahead is None and self.collation.source.pictures:
+            ahead = capacity  # they are many times larger than texts
         predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
             if prefix or options.sample:
@@ -325,7 +327,8 @@ class Model:
                 return False
             if isinstance(self.system, Acceptor) and not self.numbers and UNKNOWN in rows["target"]:
                 return False
-            return all(0 < len(row) <= limit for row in rows.values())
+            long = any(len(rows[name]) > limit for name in self.collation.bounded)
+            return not long and all(len(row) for row in rows.values())
 
         return [example for example in examples if fits(example)]
 

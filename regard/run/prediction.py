@@ -87,9 +87,9 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
         return unreadable(str(misfit))
     if not all(len(row) for row in rows.values()):
         return unreadable("its text is empty")
-    longest = max(len(row) for row in rows.values())
-    kept = {name: row[:limit] for name, row in rows.items()}
-    return SourceLine(rows=kept, items=min(longest, limit), cut=max(0, longest - limit))
+    longest = max((len(row) for name, row in rows.items() if name in collation.bounded), default=0)
+    kept = {name: row[:limit] if name in collation.bounded else row for name, row in rows.items()}
+    return SourceLine(rows=kept, items=max(map(len, kept.values())), cut=max(0, longest - limit))
 
 
 def unreadable(fault: str) -> SourceLine:

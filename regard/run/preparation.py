@@ -9,6 +9,7 @@ from regard.data import Ledger, Store, cache_folder, prepare, read_examples, spl
 from regard.data.collation import Collation
 from regard.data.corpus import Redraw
 from regard.data.example import Example, Misfit
+from regard.data.pictures import beside_files, picture_key
 from regard.data.store import hash_file
 from regard.errors import DataError
 from regard.files import replace_file
@@ -40,19 +41,19 @@ class Prepared:
     ledger: Ledger
 
 
-def examples_of(section: DataSection, paths: Paths, ledger: Ledger) -> list[Example]:
+def examples_of(recipe: Recipe, paths: Paths, ledger: Ledger) -> list[Example]:
     """Read one set of files as the recipe says."""
-    return list(
-        read_examples(
-            paths,
-            format=section.format,
-            source=section.source,
-            target=section.target,
-            further=(*section.factors, *section.attributes),
-            bad_lines=section.bad_lines,
-            ledger=ledger,
-        )
+    section = recipe.data
+    examples = read_examples(
+        paths,
+        format=section.format,
+        source=section.source,
+        target=section.target,
+        further=(*section.factors, *section.attributes),
+        bad_lines=section.bad_lines,
+        ledger=ledger,
     )
+    return beside_files(examples) if recipe.reads_pictures else list(examples)
 
 
 def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
@@ -60,8 +61,8 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     ledger = Ledger()
     train, valid, test, split = _sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
-    further = {name: examples_of(recipe.data, paths, ledger) for name, paths in recipe.data.further.items()}
-    if recipe.model.decoder.attends and recipe.data.source is not None:
+    further = {name: examples_of(recipe, paths, ledger) for name, paths in recipe.data.further.items()}
+    if recipe.model.decoder.attends and recipe.reads_text:
         for example in (*valid, *test, *(one for each in further.values() for one in each)):
             gold_links(example)  # a link that cannot be is better told before training than after it
     key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
@@ -103,8 +104,8 @@ def _sets(
 ) -> tuple[list[Example], list[Example], list[Example], dict[str, list[Example]]]:
     """Training, validation and test examples; what the recipe does not name is split off the training data."""
     section = recipe.data
-    train = examples_of(section, section.train, ledger)
-    named = [None if paths is None else examples_of(section, paths, ledger) for paths in (section.valid, section.test)]
+    train = examples_of(recipe, section.train, ledger)
+    named = [None if paths is None else examples_of(recipe, paths, ledger) for paths in (section.valid, section.test)]
     valid, test = named
     if valid is not None and test is not None:
         return train, valid, test, {}
@@ -128,7 +129,7 @@ def _sets(
 
 
 def _text(section: DataSection, example: Example) -> str:
-    """What must not be seen in training and tested again: the source text; without one, the target."""
+    """What must not be seen in training and tested again: the source; without one, the target."""
     if section.source is None:
         return example.target
     further = len(section.factors) + len(section.attributes)
@@ -179,9 +180,12 @@ def _store(
         "text": list(text_key),
         "shape": recipe.model.shape,
     }
+    if pictures := collation.source.pictures:
+        settings["pictures"] = picture_key(pictures, examples)
     return prepare(
         examples,
         streams=collation.streams,
+        bounded=collation.bounded,
         encode=collation.encode,
         folder=cache_folder() / "stores",
         key=store_key(files, settings),

@@ -8,6 +8,7 @@ from regard.data.example import Example
 from regard.data.formats import INFLECTION, Column, Format, detect_kind
 from regard.data.jsonl import look_up, parse_record
 from regard.data.lines import STDIN, read_lines
+from regard.data.pictures import beside_files
 from regard.errors import UsageError
 from regard.recipe.schema import DataSection, Recipe
 
@@ -28,7 +29,8 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
     section = recipe.data
     paths = files[0] if len(files) == 1 else tuple(files)
     further = (*section.factors, *section.attributes)
-    if _split_off(files):
+    split_off = _split_off(files)
+    if split_off:
         layout: Layout = ("jsonl", "source", "target")
         further = ()
     elif further or section.source is None or section.target is None:
@@ -36,17 +38,16 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
     else:
         layout = _layout(section, files)
     format, source, target = layout
-    return list(
-        read_examples(
-            paths,
-            format=format,
-            source=source,
-            target=target,
-            further=further,
-            bad_lines=section.bad_lines,
-            ledger=ledger,
-        )
+    examples = read_examples(
+        paths,
+        format=format,
+        source=source,
+        target=target,
+        further=further,
+        bad_lines=section.bad_lines,
+        ledger=ledger,
     )
+    return beside_files(examples) if recipe.reads_pictures and not split_off else list(examples)
 
 
 def _split_off(files: Sequence[str]) -> bool:

@@ -74,7 +74,7 @@ MISTAKES = [
     ("model: {encoder: 5}", "r.yaml:3:18: model.encoder: found 5; allowed: a section whose kind is transformer or rnn"),
     (
         "model: {encoder: {kind: tranformer}}",
-        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag or "
+        "r.yaml:3:25: model.encoder.kind: found 'tranformer'; allowed: transformer or rnn or bag or convolution or "
         "category or none; did you mean transformer?",
     ),
     (
@@ -252,7 +252,8 @@ def test_all_mistakes_at_once_in_the_order_of_the_text():
         "  r.yaml:2:3: training.stesp: unknown; did you mean steps?",
         "  r.yaml:3:10: training.steps: found 'x'; allowed: a whole number of at least 1, or null",
         "  r.yaml:6:3: data.train: given twice, first at r.yaml:5:3; keep one of them",
-        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag or category or none",
+        "  r.yaml:7:25: model.encoder.kind: found 'cnn'; allowed: transformer or rnn or bag or convolution or "
+        "category or none",
         "  r.yaml:7:38: model.width: the tag `!!int` is refused; a recipe holds plain values only",
         "  override 'seed=x': seed: found 'x'; allowed: a whole number of at least 0 and below 9223372036854775808",
         "  override 'nonsense': no `=`; write a setting and its value, such as training.steps=300",

@@ -32,6 +32,8 @@ MASKED: dict[str, Any] = {
     "data": {"train": "a.txt", "format": "lines", "target": None},
     "model": {"shape": "masked-language-model"},
 }
+PICTURES: dict[str, Any] = {"data": {"train": "a.tsv"}, "model": {"encoder": {"kind": "convolution"}}}
+PICTURE_LABELS: dict[str, Any] = {**ACCEPTOR, "model": {"shape": "acceptor", "encoder": {"kind": "convolution"}}}
 PAIRS: dict[str, Any] = {"data": {"train": "a.tsv"}}
 FACTORED: dict[str, Any] = {"data": {"train": "a.tsv", "factors": [2]}}
 
@@ -60,6 +62,8 @@ def changed(recipe: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         (RATER, "transformer", "none", ("pearson", "squared_error")),
         (TRANSDUCER, "transformer", "none", ("accuracy", "exact")),
         (MASKED, "transformer", "none", ()),
+        (PICTURES, "convolution", "transformer", ("BLEU", "chrF", "TER")),
+        (PICTURE_LABELS, "convolution", "none", ("exact",)),
     ],
 )
 def test_what_is_not_said_follows_from_the_shape(
@@ -131,7 +135,19 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     *(
         (recipe, {"text.shared": False}, "there is one text only, so there is one vocabulary: set `text.shared: true`")
-        for recipe in (LANGUAGE, CATEGORY, MASKED)
+        for recipe in (LANGUAGE, CATEGORY, MASKED, PICTURES)
+    ),
+    (PICTURES, {"data.source": None}, "`shape: encoder-decoder` reads a source: name it in `data.source`"),
+    (PICTURES, {"data.factors": [2]}, "`data.factors` belong to the words of a source, and there is none"),
+    (
+        PICTURE_LABELS,
+        {"text.source": {"unit": "word"}},
+        "`text.source` has no effect, for the source is a picture: leave it out",
+    ),
+    (
+        PICTURE_LABELS,
+        {"text.start_from": "runs/other"},
+        "an acceptor of pictures has no text but its answers, which are learned: leave `text.start_from` out",
     ),
     *(
         (
@@ -248,6 +264,26 @@ def test_what_does_not_fit_the_shape_is_told(recipe: dict[str, Any], changes: di
         (
             {"shape": "masked-language-model", "encoder": {"kind": "category"}},
             "`shape: masked-language-model` needs a state for each item, which `encoder.kind: category` has not",
+        ),
+        *(
+            (
+                {"shape": shape, "encoder": {"kind": "convolution"}},
+                f"`shape: {shape}` needs a state for each item, which `encoder.kind: convolution` has not",
+            )
+            for shape in ("transducer", "masked-language-model")
+        ),
+        (
+            {"encoder": {"kind": "convolution"}, "decoder": {"kind": "rnn", "wiring": "initial"}},
+            "a decoder with `wiring: initial` begins with 2 layers of 1 part, and a convolution ends with none: make "
+            "them alike, or take `wiring: transformed`, which fits any encoder",
+        ),
+        (
+            {"encoder": {"kind": "convolution", "layers": 2, "halvings": 3}, "layers": 4},
+            "2 layers of the encoder cannot halve a picture 3 times",
+        ),
+        (
+            {"encoder": {"kind": "convolution", "groups": 3}},
+            "width 128 cannot be split into 3 `groups` of the encoder",
         ),
         (
             {"shape": "transducer", "encoder": {"kind": "rnn", "pyramid": True}},

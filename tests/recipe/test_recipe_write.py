@@ -127,7 +127,7 @@ def test_comments_tell_meaning_choices_and_defaults():
     lines = text.splitlines()
     assert lines[:4] == ["# First.", "#", "# Second.", "format: 1                          # Version of this layout."]
     assert "  width: 64                        # Size of embeddings and hidden states. Default: 128." in lines
-    kinds = "transformer or rnn or bag or category or none"
+    kinds = "transformer or rnn or bag or convolution or category or none"
     assert f"    kind: rnn                      # {kinds}. Default: transformer." in lines
     assert "  empty_lines: refuse              # Pairs with an empty side. One of refuse, skip." in lines
     assert max(map(len, lines)) <= 120
