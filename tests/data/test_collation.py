@@ -84,12 +84,14 @@ def test_texts_of_nothing() -> None:
 
 def test_texts_of_attributes_alone() -> None:
     source = SourceTexts(text=None, attributes=(TOPICS, LabelTokenizer(labels=("me",))))
-    batch = batch_of(TextCollation(source=source, target=WORDS), ("sport\tme", "a"), ("\tme", "b"), (" \tyou", "b"))
+    batch = batch_of(TextCollation(source=source, target=WORDS), ("sport\tme", "a"), ("\tme", "b"))
     found = batch.sources["source"]
     assert isinstance(found, Category)
-    assert found.values.tolist() == [[FIRST_FREE + 1, FIRST_FREE], [PAD, FIRST_FREE], [PAD, UNKNOWN]]
-    assert found.mask.tolist() == [[True, True], [False, True], [False, True]]
+    assert found.values.tolist() == [[FIRST_FREE + 1, FIRST_FREE], [PAD, FIRST_FREE]]
+    assert found.mask.tolist() == [[True, True], [False, True]]
     assert batch.sources.keys() == {"source"}
+    with pytest.raises(Misfit, match="the attribute 'you' did not occur in training; known are me, or leave it blank"):
+        source.encode(" \tyou")
 
 
 def test_attributes_stand_beside_a_text_which_may_have_tabs() -> None:
@@ -189,10 +191,11 @@ def test_what_does_not_fit_together_is_told(collation: Collation, source: str, t
     assert str(caught.value) == message
 
 
-def test_words_that_share_a_token_cannot_be_tagged() -> None:
-    """Words of a vocabulary end at spaces only, words with tags at white space of any kind."""
+def test_words_end_at_spaces_only() -> None:
+    """A number such as `10 000` with a narrow blank in it is one word with one tag, as it is one token."""
     collation = TagCollation(source=PLAIN, target=TAGS)
-    with pytest.raises(Misfit, match=r"^of 2 words of the source 1 have no token of their own$"):
+    assert collation.encode("a\u2003b", "N")["starts"] == [0]
+    with pytest.raises(Misfit, match=r"^the source has 1 words, and the target 2 items$"):
         collation.encode("a\u2003b", "N V")
 
 

@@ -12,8 +12,11 @@ from regard.errors import DataError, UsageError
 from regard.insight.alignment import cross_attention
 from regard.models import EncoderDecoder
 from regard.run.alignment import source_attention
+from regard.run.labelling import hidden_tokens
 from regard.run.model import Model
 from regard.run.training import Trained, train
+from regard.special import MASK
+from regard.text import train_tokenizer
 from tests.toy_shapes import LETTERS, SHAPES, shape_lines, shape_recipe
 
 STEPS = {"language": 120, "recurrent language": 120, "masked": 200, "factored": 160, "attributed": 160}
@@ -208,7 +211,8 @@ def test_factors_and_attributes_are_heeded(runs: Runs) -> None:
     factored, attributed = runs("factored").model, runs("attributed").model
     assert [factored.predict(f"b c\t{case}").text for case in ("u l", "l u")] == ["B c", "b C"]
     assert [attributed.predict(f"b c\t{case}").text for case in ("up", "down")] == ["B C", "b c"]
-    assert (attributed.predict(" \tup").outputs, attributed.predict(" \tup").fault) == ((), "")
+    assert (attributed.predict(" \tup").outputs, attributed.predict(" \tup").fault) == ((), "its text is empty")
+    assert attributed.predict("b c\tupp").fault.startswith("the attribute 'upp' did not occur in training")
     fault = factored.predict("b c\tu")
     assert (fault.text, fault.fault) == ("", "the source has 2 words, and a factor of it 1 items: 'u'")
     missing = attributed.predict("b c")
@@ -271,3 +275,31 @@ def test_texts_on_one_topic_are_split(tmp_path: Path) -> None:
     assert {example.source for example in held} == {"low", "high"}
     kept = {example.target for example in trained.model.examples(str(trained.model.folder / "data" / "valid.jsonl"))}
     assert not kept & {example.target for example in held}
+
+
+def test_a_hidden_item_is_cut_as_in_training() -> None:
+    """What stands around `<mask>` has the tokens that it has in a whole text."""
+    pieces = train_tokenizer(["the cat sat on the mat"] * 3 + ["a cat sat"], unit="bpe", size=280)
+    whole = pieces.encode("the cat sat").ids
+    ids, spans = hidden_tokens(pieces, "the <mask> sat")
+    around = [id_ for id_ in ids if id_ != MASK]
+    assert ids.count(MASK) == 1
+    assert around == [*pieces.encode("the").ids, *whole[len(whole) - len(pieces.encode("sat").ids) :]]
+    assert spans[ids.index(MASK)] == (4, 10)
+    letters = train_tokenizer(["abc d"], unit="character", size=30)
+    ids, _ = hidden_tokens(letters, "a<mask>c <mask>")
+    assert ids == [*letters.encode("a").ids, MASK, *letters.encode("c ").ids, MASK]
+
+
+def test_a_filled_text_stays_as_it_was_around_what_was_hidden(runs: Runs) -> None:
+    model = runs("masked").model
+    answer = model.predict("zzz  <mask> b").text
+    assert answer.startswith("zzz  ")
+    assert answer.endswith(" b")
+    assert "<mask>" not in answer
+    assert model.predict("a  zzz").text == "a  zzz"
+
+
+def test_a_language_model_takes_its_beginning_from_the_line(runs: Runs) -> None:
+    with pytest.raises(UsageError, match="a language model goes on with each line it is given"):
+        runs("language").model.predict("a", prefix="b")
