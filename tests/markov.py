@@ -48,6 +48,7 @@ class Markov:
         logits[..., END] += end
         self.table = logits.log_softmax(-1)
         self.vocabulary = vocabulary
+        self.longest: int | None = None
         self.steps = 0
 
     def start(self, sources: Sources) -> MarkovState:

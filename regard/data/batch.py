@@ -1,4 +1,4 @@
-"""What a model is fed: padded tensors with masks. This is the only file of `data` that needs torch.
+"""What a model is fed: padded tensors with masks. Of `data`, only this and `collation` need torch.
 
 Shapes: B rows, N source items, M target items, F factors or features.
 A mask is True where there is a real item that may be attended to. This holds in the whole project.

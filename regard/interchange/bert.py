@@ -16,9 +16,8 @@ from regard.interchange.checkpoint import Checkpoint
 from regard.interchange.parts import Parts, fill
 from regard.interchange.rows import Rows, Specials
 from regard.interchange.text import Foreign, read_bert_text
-from regard.models import TransformerEncoder
+from regard.models import MaskedLanguageModel, TransformerEncoder
 from regard.nn import Embedding
-from regard.nn.masked import MaskedHead
 from regard.recipe.decoders import transformer_variant
 from regard.recipe.schema import TransformerEncoderSection
 from regard.text.imported import ImportedTokenizer
@@ -35,10 +34,10 @@ FIRST, LAST, HIDDEN = "[CLS]", "[SEP]", "[MASK]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bert:
-    """An encoder with its text; the head where the checkpoint has one."""
+    """An encoder with its text; all of a masked language model where the checkpoint has its head."""
 
     encoder: TransformerEncoder
-    head: MaskedHead | None
+    masked: MaskedLanguageModel | None
     tokenizer: ImportedTokenizer
     rows: Rows
     section: TransformerEncoderSection
@@ -47,7 +46,7 @@ class Bert:
     @property
     def tied(self) -> bool:
         """Whether the output of the head is the embeddings."""
-        return self.head is not None and torch.equal(self.head.output.weight, self.encoder.embedding.weight)
+        return self.masked is not None and torch.equal(self.masked.output.weight, self.encoder.embedding.weight)
 
 
 def load_bert(folder: str | Path) -> Bert:
@@ -80,10 +79,11 @@ def read_bert(checkpoint: Checkpoint) -> Bert:
         variant=transformer_variant(section),
     )
     fill(encoder, parts.tensors | {"embedding.weight": rows.take(table)})
-    head = _read_head(checkpoint, table, rows) if checkpoint.has(f"{HEAD}.transform.dense.weight") else None
+    has_head = checkpoint.has(f"{HEAD}.transform.dense.weight")
+    masked = _read_masked(checkpoint, encoder, table, rows) if has_head else None
     checkpoint.finish(UNNEEDED)
     tokenizer = text.tokenizer(rows, prefix=(FIRST,))
-    return Bert(encoder=encoder.eval(), head=head, tokenizer=tokenizer, rows=rows, section=section, longest=longest)
+    return Bert(encoder=encoder.eval(), masked=masked, tokenizer=tokenizer, rows=rows, section=section, longest=longest)
 
 
 def _section(checkpoint: Checkpoint, longest: int) -> TransformerEncoderSection:
@@ -138,7 +138,8 @@ def _read_encoder(parts: Parts, width: int, size: int, section: TransformerEncod
     return checkpoint.take(f"{under}.word_embeddings.weight", size, width)
 
 
-def _read_head(checkpoint: Checkpoint, table: Tensor, rows: Rows) -> MaskedHead:
+def _read_masked(checkpoint: Checkpoint, encoder: TransformerEncoder, table: Tensor, rows: Rows) -> MaskedLanguageModel:
+    """The head, on top of an encoder that is read already."""
     config, (size, width) = checkpoint.config, table.shape
     config.choice("hidden_act", "gelu", {"gelu": "gelu"})
     parts = Parts(checkpoint)
@@ -148,6 +149,11 @@ def _read_head(checkpoint: Checkpoint, table: Tensor, rows: Rows) -> MaskedHead:
     output = checkpoint.take(names[0], size, width) if checkpoint.has(names[0]) else table
     biases = [checkpoint.take(name, size) for name in names[1:] if checkpoint.has(name)]
     bias = biases[-1] if biases else torch.zeros(size)
-    head = MaskedHead(width=width, vocabulary=len(rows.foreign), norm_epsilon=config.number("layer_norm_eps", 1e-12))
-    fill(head, parts.tensors | {"output.weight": rows.take(output), "output.bias": rows.bias(bias)})
-    return head.eval()
+    masked = MaskedLanguageModel(
+        encoder=encoder,
+        output=nn.Linear(width, len(rows.foreign), bias=False),
+        norm_epsilon=config.number("layer_norm_eps", 1e-12),
+    )
+    known = {f"encoder.{name}": tensor for name, tensor in encoder.named_parameters()}
+    fill(masked, known | parts.tensors | {"output.weight": rows.take(output), "bias": rows.bias(bias)})
+    return masked.eval()

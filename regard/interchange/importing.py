@@ -68,15 +68,13 @@ def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
 def _import_bert(checkpoint: Checkpoint, target: RunFolder) -> Imported:
     """A masked language model; its texts are single ones."""
     bert = read_bert(checkpoint)
-    if bert.head is None:
+    if bert.masked is None:
         checkpoint.config.refuse("a masked language model has a head, and there is none among the weights")
     with checkpoint.config.possible():
         recipe = _bert_recipe(checkpoint, bert, target.path)
     texts = Texts(source=bert.tokenizer, target=bert.tokenizer)
     system = system_for(recipe, texts)
-    head = dict(bert.head.named_parameters())
-    head["bias"] = head.pop("output.bias")
-    fill(system, {f"encoder.{name}": tensor for name, tensor in bert.encoder.named_parameters()} | head)
+    fill(system, dict(bert.masked.named_parameters()))
     notes = ("texts are read as first sentences: the vector of the second of a pair is left out",)
     return _write(target, checkpoint, recipe, texts, system, "BERT", notes)
 

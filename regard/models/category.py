@@ -57,7 +57,7 @@ class CategoryEncoder(Encoder):
 class NoSource(Encoder):
     """What a plain language model reads: a memory without positions.
 
-    The summary is the number 1, so that the first state a decoder makes of it is a parameter like any other.
+    There are no final states. The summary is the number 1 in every row: something of a width, that says nothing.
     """
 
     one: Tensor

@@ -48,6 +48,11 @@ class Scorer(Protocol):
     @property
     def vocabulary(self) -> int: ...
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens a row may read, START included; None where there is no such limit."""
+        ...
+
     def start(self, sources: Sources) -> State:
         """One row for each sentence, before the first token."""
         ...
@@ -70,6 +75,11 @@ class Encoder(nn.Module, ABC):
 
 class Decoder(nn.Module, ABC):
     """Writes a target, given a memory."""
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens it can read, START included; None where there is no such limit."""
+        return None
 
     @abstractmethod
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:

@@ -23,6 +23,10 @@ class EncoderDecoder(System):
         self.decoder = decoder
         self.vocabulary = vocabulary
 
+    @property
+    def longest(self) -> int | None:
+        return self.decoder.longest
+
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
         return likelihood_loss(hidden, self.decoder.logits, batch, smoothing)

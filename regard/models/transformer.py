@@ -188,6 +188,10 @@ class TransformerDecoder(Decoder):
         self.embedding_norm = variant.build_norm(width) if variant.embedding_norm else nn.Identity()
         self.norm = variant.build_norm(width) if norm_first else nn.Identity()
 
+    @property
+    def longest(self) -> int | None:
+        return self.positions.longest
+
     def _layers(self) -> list[TransformerDecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
 

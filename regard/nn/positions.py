@@ -58,6 +58,11 @@ class Positions(nn.Module):
         self.added = added
         self.related = related
 
+    @property
+    def longest(self) -> int | None:
+        """The most items a sequence may have; None where there is no such limit."""
+        return self.added.weight.size(0) if isinstance(self.added, LearnedPositions) else None
+
     def forward(self, embedded: Tensor) -> Tensor:
         """A sequence from its first item on: (B, N, D) → (B, N, D)."""
         return embedded if self.added is None else self.added(embedded)

@@ -281,6 +281,13 @@ Task = Literal[
 ]
 
 
+def _told(section: Any, name: str, default: Any = None) -> Any:
+    """A setting of what may be a section, a mapping that becomes one, or something else, which has none."""
+    if isinstance(section, Section):
+        return getattr(section, name, default)
+    return section.get(name, default) if isinstance(section, dict) else default
+
+
 class Recipe(Section):
     """A run: what is learned from what, how, and how it is judged."""
 
@@ -314,28 +321,32 @@ class Recipe(Section):
     @classmethod
     def _measured(cls, values: Any) -> Any:
         """What is measured follows from the shape where it is not told."""
-        model, text = (values.get(name) if isinstance(values, dict) else None for name in ("model", "text"))
-        evaluation = values.get("evaluation", {}) if isinstance(values, dict) else None
-        if not isinstance(model, dict) or not isinstance(evaluation, dict) or "metrics" in evaluation:
+        evaluation = _told(values, "evaluation", {}) if isinstance(values, dict) else None
+        said = evaluation.model_fields_set if isinstance(evaluation, EvaluationSection) else evaluation
+        if not isinstance(evaluation, dict | EvaluationSection) or said is None or "metrics" in said:
             return values
-        target = text.get("target") if isinstance(text, dict) else None
-        number = isinstance(target, dict) and target.get("unit") == "number"
-        encoder = model.get("encoder")
+        model, text = _told(values, "model"), _told(values, "text")
+        number = _told(_told(text, "target"), "unit") == "number"
         usual: dict[str, tuple[str, ...]] = {
             "language-model": (),
             "masked-language-model": (),
             "acceptor": ("pearson", "squared_error") if number else ("exact",),
             "transducer": ("accuracy", "exact"),
         }
-        if isinstance(encoder, dict) and encoder.get("kind") == "category":
+        if _told(_told(model, "encoder"), "kind") == "category":
             usual["encoder-decoder"] = ()
-        metrics = usual.get(str(model.get("shape", "encoder-decoder")))
-        return values if metrics is None else {**values, "evaluation": {**evaluation, "metrics": metrics}}
+        metrics = usual.get(str(_told(model, "shape", "encoder-decoder")))
+        if metrics is None:
+            return values
+        if isinstance(evaluation, EvaluationSection):
+            return {**values, "evaluation": evaluation.model_copy(update={"metrics": metrics})}
+        return {**values, "evaluation": {**evaluation, "metrics": metrics}}
 
     @model_validator(mode="after")
     def _shaped(self) -> "Recipe":
-        for told in shape_problems(self):
-            raise ValueError(told)
+        problems = list(shape_problems(self))
+        if problems:
+            raise ValueError(". Also: ".join(problems))
         return self
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """The run folder: what is where, and how it is held by one process at a time.
 
 recipe.yaml             the resolved recipe
-text.json, text.spm     the tokenizer (or source.* and target.*)
+text.json, text.spm     the tokenizer (or source.* and target.*); factor1.json, attribute1.json, … of further columns
 weights.safetensors     the best weights
 metrics.json            scores with intervals and signatures
 checkpoints/            what training goes on from
@@ -13,6 +13,7 @@ README.md, report.html  the model card, and the page to look at
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from regard.training import Checkpoints
 
 FORMAT = "1"
 FILES = ("recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html")
-TEXTS = tuple(f"{side}.{ending}" for side in ("text", "source", "target") for ending in ("json", "spm"))
+TEXT = re.compile(r"(text|source|target|(factor|attribute)[1-9][0-9]*)\.(json|spm)")
 
 
 class RunFolder:
@@ -59,7 +60,7 @@ class RunFolder:
             ) from error
         if not os.access(self.path, os.W_OK):
             raise UsageError(f"{self.path}: the run folder cannot be written to; choose another with run=FOLDER")
-        taken = [name for name in (*FILES, *TEXTS, self.data.name) if (self.path / name).exists()]
+        taken = [name for name in (*FILES, *self._texts(), self.data.name) if (self.path / name).exists()]
         if taken and not (self.lock.exists() or self.begun):
             raise UsageError(
                 f"{self.path}: not a run folder, and a run would write over what is in it ({', '.join(taken)}); choose "
@@ -80,8 +81,12 @@ class RunFolder:
 
     def clear_beginning(self) -> None:
         """Delete what a run writes before it learns anything."""
-        for path in (self.recipe, self.log, self.stores, *(self.path / name for name in TEXTS)):
+        for path in (self.recipe, self.log, self.stores, *(self.path / name for name in self._texts())):
             path.unlink(missing_ok=True)
+
+    def _texts(self) -> list[str]:
+        """The files of tokenizers that are there, of whichever recipe."""
+        return sorted(path.name for path in self.path.glob("*") if TEXT.fullmatch(path.name))
 
     def read_recipe(self) -> Recipe:
         """The recipe of a run that exists."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.errors import ModelError, UsageError
 from regard.recipe.schema import Recipe, SideText, TextSection
-from regard.recipe.texts import Texts
+from regard.recipe.texts import Texts, text_names
 from regard.run.folder import RunFolder
 from regard.text import Tokenizer, load_tokenizer
 from regard.training.starting import StartReport, Vocabularies, start_from
@@ -43,9 +43,10 @@ def start_system(system: nn.Module, texts: Texts, recipe: Recipe, folder: RunFol
     other.shapes()
     there = _tokenizers(other.path)
     old = {side: there[side] if side in there else there.get("text") for side in ("source", "target")}
+    numbered = {name: load_tokenizer(other.path, name) for name in text_names(other.read_recipe()) if name not in NAMES}
     vocabularies = Vocabularies(
-        old=_by_part(old["source"] or old["target"], old["target"] or old["source"]),
-        new=_by_part(texts.source, texts.target),
+        old=_by_part(old["source"] or old["target"], old["target"] or old["source"]) | numbered,
+        new=_by_part(texts.source, texts.target) | _numbered(texts),
     )
     try:
         return start_from(system, other.read_weights(), vocabularies=vocabularies, part=recipe.model.start_part)
@@ -120,6 +121,12 @@ def _tokenizers(folder: Path) -> dict[str, Tokenizer]:
     if not folder.is_dir():
         raise ModelError(f"{folder}: there is no such run folder")
     return {name: load_tokenizer(folder, name) for name in NAMES if (folder / f"{name}.json").is_file()}
+
+
+def _numbered(texts: Texts) -> dict[str, Tokenizer]:
+    """The tokenizers of factors and attributes, as their files are called."""
+    further = (("factor", texts.factors), ("attribute", texts.attributes))
+    return {f"{name}{number}": one for name, all_ in further for number, one in enumerate(all_, start=1)}
 
 
 def _by_part(source: Tokenizer | None, target: Tokenizer | None) -> dict[str, Tokenizer]:

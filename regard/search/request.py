@@ -13,7 +13,8 @@ class Request:
     """One sentence to be searched. `items` is the length of its source, which limits the output.
 
     Every output begins with the tokens of `prefix`; their log-probabilities count like all others, and they come on
-    top of the limit of length. UNKNOWN may be forced, even where it may not be found.
+    top of the limit of length, but not of what the scorer can read (`Scorer.longest`), where every output is cut off.
+    UNKNOWN may be forced, even where it may not be found.
     """
 
     id: int

@@ -35,6 +35,7 @@ class _Running:
 
     request: Request
     outcome: Outcome
+    limit: int
     steps: int = 0
 
     @property
@@ -92,7 +93,14 @@ class Search:
         state = self.scorer.start(join_sources([request.sources for request in new]))
         grid = Grid.start(state, [request.options.best if request.options.sample else 1 for request in new])
         self._grid = grid if self._grid is None else self._grid.join(grid)
-        self._running += [_Running(request=request, outcome=_outcome(request)) for request in new]
+        for request in new:
+            limit = self._limit(request)
+            self._running.append(_Running(request=request, outcome=_outcome(request, limit), limit=limit))
+
+    def _limit(self, request: Request) -> int:
+        """Each token of an output, its end included, comes after one that is read: START or the one before it."""
+        longest = self.scorer.longest
+        return request.limit if longest is None else min(request.limit, longest)
 
     def _advance(self, log_probabilities: Tensor, state: State) -> None:
         """Continue each sentence; ends go to the sentence's own outcome."""
@@ -168,7 +176,7 @@ class Search:
         finished: list[Finished] = []
         stay: list[int] = []
         for sentence, (one, running) in enumerate(zip(self._running, best, strict=True)):
-            if one.steps < one.request.limit and running > WORST and one.outcome.is_open(running):
+            if one.steps < one.limit and running > WORST and one.outcome.is_open(running):
                 stay.append(sentence)
                 continue
             if one.outcome.takes_cut:
@@ -192,8 +200,8 @@ class Search:
         self._grid = self._grid.keep(stay, longest + 1) if stay else None
 
 
-def _outcome(request: Request) -> Outcome:
-    return Drawn() if request.options.sample else Ranked(options=request.options, limit=request.limit)
+def _outcome(request: Request, limit: int) -> Outcome:
+    return Drawn() if request.options.sample else Ranked(options=request.options, limit=limit)
 
 
 def forced_continuations(scores: Tensor, log_probabilities: Tensor, tokens: Tensor) -> Continuations:

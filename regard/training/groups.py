@@ -14,7 +14,7 @@ from regard.errors import UsageError
 from regard.training.settings import Settings
 
 _LAYER = re.compile(r"\.(?:layers|network\.directions\.\d+)\.(\d+)\.")
-_LOWEST = re.compile(r"\.(?:embedding|positions)\.")
+_LOWEST = re.compile(r"\.(?:embedding|embedding_norm|positions)\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def groups(named_parameters: Iterable[tuple[str, Parameter]], settings: Settings
 def layer_factors(names: Sequence[str], decay: float | None) -> dict[str, float]:
     """Factors that fall from the top layer of each part to its embeddings: 1, d, d², … (Howard & Ruder 2018, 3.2).
 
-    Of L layers, layer i (from 0) has d^(L-1-i), embeddings and learned positions d^L, everything else 1.
+    Of L layers, layer i (from 0) has d^(L-1-i), embeddings, their norm and learned positions d^L, everything else 1.
     """
     if decay is None:
         return dict.fromkeys(names, 1.0)

@@ -24,6 +24,7 @@ SIDES: tuple[Side, ...] = ("encoder", "decoder")
 _TABLE = re.compile(
     r"((encoder\.)+embedding\.weight|decoder\.embedding\.weight|decoder\.output\..+|head\..+|output\.weight|bias)"
 )
+_NUMBERED = re.compile(r"(?:.+\.)?(?:(factors)|tables)\.(\d+)")
 _POSITIONS = ".positions.added.weight"
 _SPARE = 4
 """So many rows may stand after those of a vocabulary, for ids that have no text."""
@@ -37,7 +38,10 @@ _TEXT = "no entry has the same text"
 
 @dataclass(frozen=True, slots=True)
 class Vocabularies:
-    """What the rows of tables mean, by part of a model: in the weights that are there, and in the model that starts."""
+    """What the rows of tables mean: in the weights that are there, and in the model that starts.
+
+    Keys are parts of a model (`encoder`), and `factor1`, `attribute1`, … for the tables of factors and attributes.
+    """
 
     old: Mapping[str, Tokenizer]
     new: Mapping[str, Tokenizer]
@@ -128,7 +132,7 @@ class _Rows:
 def _rows(name: str, parameter: Tensor, found: str, tensor: Tensor, vocabularies: Vocabularies) -> _Rows | str:
     """The rows to take of a tensor, or why there are none."""
     alike = parameter.shape[1:] == tensor.shape[1:] and parameter.dim() > 0
-    old, new = vocabularies.old.get(_part(found)), vocabularies.new.get(_part(name))
+    old, new = vocabularies.old.get(_text_of(found)), vocabularies.new.get(_text_of(name))
     if alike and old and new and _is_table(found, tensor, old) and _is_table(name, parameter, new):
         return _found_by_text(old, new, len(tensor), len(parameter))
     if parameter.shape == tensor.shape:
@@ -160,7 +164,16 @@ def _meaning(tokenizer: Tokenizer, id_: int) -> tuple[str, bytes]:
 
 
 def _is_table(name: str, tensor: Tensor, tokenizer: Tokenizer) -> bool:
-    return bool(_TABLE.fullmatch(name)) and 0 <= len(tensor) - tokenizer.size <= _SPARE
+    table = _TABLE.fullmatch(name) or _NUMBERED.fullmatch(name)
+    return bool(table) and 0 <= len(tensor) - tokenizer.size <= _SPARE
+
+
+def _text_of(name: str) -> str:
+    """Under which key of `Vocabularies` the text of a tensor's rows stands."""
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is None:
+        return _part(name)
+    return f"{'factor' if numbered[1] else 'attribute'}{int(numbered[2]) + 1}"
 
 
 def _parts(own: Mapping[str, Tensor], weights: Mapping[str, Tensor], part: Side | None) -> dict[str, str]:

@@ -38,12 +38,12 @@ def test_states_and_logits_are_theirs(tmp_path: Path, architecture: str, activat
     model = made.model if architecture == "BertModel" else made.model.bert
     theirs = model(input_ids=hidden, attention_mask=mask).last_hidden_state
     torch.testing.assert_close(memory.states[memory.mask], theirs[mask.bool()], rtol=0, atol=1e-4)
-    if ours.head is None:
+    if ours.masked is None:
         assert architecture == "BertModel"
         return
     output = made.model(input_ids=hidden, attention_mask=mask)
     expected = output.logits if architecture == "BertForMaskedLM" else output.prediction_logits
-    logits = ours.head(memory.states)
+    logits = ours.masked.logits(memory.states)
     names = [made.tokenizer.convert_tokens_to_ids(piece) for piece in ours.tokenizer.pieces.pieces]
     torch.testing.assert_close(logits[memory.mask][:, 4:], expected[mask.bool()][:, names], rtol=0, atol=1e-4)
     torch.testing.assert_close(logits[memory.mask][:, END], expected[mask.bool()][:, 3], rtol=0, atol=1e-4)

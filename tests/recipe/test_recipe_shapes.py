@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from regard.errors import RecipeError
 from regard.recipe import dump_recipe, parse_recipe, recipe_from
-from regard.recipe.schema import ModelSection, Recipe
+from regard.recipe.schema import EvaluationSection, ModelSection, Recipe
 
 LANGUAGE: dict[str, Any] = {
     "data": {"train": "a.txt", "format": "lines", "source": None, "target": 0},
@@ -212,16 +212,84 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "`decoder.wiring: initial` would not see `data.attributes`: take `transformed` or `every_step`",
     ),
     (
-        ACCEPTOR,
-        {"model.tie": "all"},
-        "`shape: acceptor` has no embeddings of the target to share: leave `model.tie` out",
+        PAIRS,
+        {
+            "data.attributes": [2],
+            "model.encoder": RNN,
+            "model.decoder": {"kind": "rnn", "wiring": "luong", "window": 3},
+        },
+        "`decoder.window` lies around a word of the source, and `data.attributes` stand outside: leave it out",
     ),
     (
-        TRANSDUCER,
-        {"model.tie": "all"},
-        "`shape: transducer` has no embeddings of the target to share: leave `model.tie` out",
+        RATER,
+        {"evaluation.metrics": ["pearson", "BLEU"], "training.select": "exact"},
+        "BLEU, exact compare texts, and targets are numbers: take pearson or squared_error",
+    ),
+    *(
+        (recipe, {setting: value}, f"`{setting}` has no effect here, it is for {users}: leave it out")
+        for setting, value, users, recipes in (
+            (
+                "training.masking",
+                {"share": 0.2},
+                "a masked language model",
+                (PAIRS, LANGUAGE, CATEGORY, ACCEPTOR, RATER, TRANSDUCER, FACTORED),
+            ),
+            ("model.factors", "sum", "`data.factors`", (PAIRS, LANGUAGE, MASKED)),
+            ("model.factor_width", 8, "`data.factors` with `model.factors: concat`", (PAIRS, ACCEPTOR)),
+            ("model.output_bias", True, "models with a decoder", (ACCEPTOR, RATER, TRANSDUCER, MASKED)),
+            *(
+                ("model.tie", tie, "models that write or find words, not for answers and tags", (ACCEPTOR, TRANSDUCER))
+                for tie in ("all", "none")
+            ),
+            ("training.label_smoothing", 0.2, "probabilities, not for numbers", (RATER,)),
+        )
+        for recipe in recipes
+    ),
+    (
+        FACTORED,
+        {"model.factors": "sum", "model.factor_width": 8},
+        "`model.factor_width` has no effect here, it is for `data.factors` with `model.factors: concat`: leave it out",
     ),
 ]
+USED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (MASKED, {"training.masking": {"share": 0.2}, "model.tie": "none"}),
+    (FACTORED, {"model.factors": "sum"}),
+    (FACTORED, {"model.factor_width": 8}),
+    (LANGUAGE, {"model.output_bias": True, "model.tie": "none"}),
+    (RATER, {"training.label_smoothing": 0.0}),
+    (RATER, {"training.label_smoothing": 0.1, "training.select": "pearson"}),
+    (ACCEPTOR, {"training.label_smoothing": 0.2}),
+    (ACCEPTOR, {"training.masking": {"share": 0.15}, "model.tie": "target", "model.factor_width": 16}),
+]
+
+
+@pytest.mark.parametrize(("recipe", "changes"), USED)
+def test_settings_that_are_used_or_say_what_is_so_anyway(recipe: dict[str, Any], changes: dict[str, Any]) -> None:
+    found = recipe_from(changed(recipe, changes))
+    assert parse_recipe(dump_recipe(found), "r") == found
+
+
+def test_all_that_does_not_fit_is_told_at_once() -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe_from(changed(MASKED, {"data.target": 1, "model.output_bias": True, "text.shared": False}))
+    assert (
+        "a masked language model has no target: set `data.target: null`. Also: `model.output_bias` has no effect here, "
+        "it is for models with a decoder: leave it out"
+    ) in str(caught.value)
+
+
+@pytest.mark.parametrize("recipe", [PAIRS, LANGUAGE, CATEGORY, ACCEPTOR, RATER, TRANSDUCER, MASKED])
+def test_sections_are_as_good_as_mappings(recipe: dict[str, Any]) -> None:
+    sections: dict[str, Any] = {
+        name: Recipe.model_fields[name].annotation.model_validate(values)  # type: ignore[union-attr]
+        for name, values in recipe.items()
+    }
+    expected = recipe_from(recipe)
+    assert Recipe(**sections) == expected
+    few = Recipe(**sections, evaluation=EvaluationSection(resamples=7)).evaluation
+    assert few == expected.evaluation.model_copy(update={"resamples": 7})
+    with pytest.raises(ValidationError, match=r"only numbers have|compare texts|by its perplexity|needs outputs"):
+        Recipe(**sections, evaluation=EvaluationSection(metrics=("exact", "pearson")))
 
 
 @pytest.mark.parametrize(("recipe", "changes", "message"), PROBLEMS)

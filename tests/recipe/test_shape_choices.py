@@ -66,6 +66,7 @@ COMMON: dict[str, tuple[object, ...]] = {
     "attributes": (0, 1, 2),
     "output_bias": (False, True),
 }
+UNWRITTEN: dict[str, tuple[object, ...]] = {"decoder": ("none",), "tie": ("target",), "output_bias": (False,)}
 CHOICES: dict[str, dict[str, tuple[object, ...]]] = {
     "encoder-decoder": COMMON
     | {"encoder": ("bag", *ITEMS), "decoder": WRITTEN, "decoder.cell": CELLS, "tie": ("all", "target", "none")},
@@ -75,9 +76,9 @@ CHOICES: dict[str, dict[str, tuple[object, ...]]] = {
     "language-model": COMMON
     | {"encoder": ("none",), "decoder": ("from nothing", "transformer", "gpt", "bart"), "encoder.cell": (None,)}
     | {"decoder.cell": CELLS, "factors": (None,), "attributes": (0,), "tie": ("all", "target", "none")},
-    "acceptor": COMMON | {"encoder": ("bag", *ITEMS), "decoder": ("none",), "output_bias": (False,)},
-    "rater": COMMON | {"encoder": ("bag", *ITEMS), "decoder": ("none",), "output_bias": (False,)},
-    "transducer": COMMON | {"encoder": ITEMS, "decoder": ("none",), "attributes": (0,), "output_bias": (False,)},
+    "acceptor": COMMON | UNWRITTEN | {"encoder": ("bag", *ITEMS)},
+    "rater": COMMON | UNWRITTEN | {"encoder": ("bag", *ITEMS)},
+    "transducer": COMMON | UNWRITTEN | {"encoder": ITEMS, "attributes": (0,)},
     "masked-language-model": COMMON
     | {"encoder": ITEMS, "decoder": ("none",), "attributes": (0,), "output_bias": (False,)},
 }
@@ -115,11 +116,11 @@ def recipe_of(row: Row) -> Recipe:
                 "dropout": 0.0,
                 "tie": row["tie"],
                 "output_bias": row["output_bias"],
-                "factor_width": 3,
                 "encoder": encoder,
                 "decoder": decoder,
             }
-            | ({"factors": row["factors"]} if row["factors"] else {}),
+            | ({"factors": row["factors"]} if row["factors"] else {})
+            | ({"factor_width": 3} if row["factors"] == "concat" else {}),
         }
     )
 

@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.
         RunFolder(tmp_path).create()
 
 
-@pytest.mark.parametrize("name", ["README.md", "recipe.yaml", "data", "text.json"])
+@pytest.mark.parametrize("name", ["README.md", "recipe.yaml", "data", "text.json", "attribute2.json"])
 def test_files_of_others_are_not_written_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(UsageError, match=rf"not a run folder, and a run would write over what is in it \({name}\)"):
@@ -67,12 +67,14 @@ def test_a_run_that_was_copied_without_its_lock_is_still_one(copy: Path) -> None
 
 
 def test_clearing_leaves_what_is_not_of_the_run(copy: Path) -> None:
-    (copy / "notes.txt").write_text("mine")
+    others = ("notes.txt", "factor0.json", "factors.json", "attribute1.txt", "mytext.json")
+    for name in (*others, "factor1.json", "factor12.json", "attribute1.json", "source.spm"):
+        (copy / name).write_text("mine")
     folder = RunFolder(copy)
     assert folder.begun
     folder.clear()
     assert not folder.begun
-    assert sorted(path.name for path in copy.iterdir()) == [".lock", "data", "notes.txt"]
+    assert sorted(path.name for path in copy.iterdir()) == sorted([".lock", "data", *others])
 
 
 def test_one_trainer_at_a_time(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Runs that begin with what another run has learned."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.run.training import Trained, train
 from regard.training import Event, Started, StartedFrom, Stepped, Validated
+from tests.toy_shapes import shape_recipe
 from tests.toys import LETTERS, toy_pairs, toy_recipe, write_tsv
 
 
@@ -72,6 +74,26 @@ def test_another_vocabulary_keeps_what_it_shares(trained: Trained, tmp_path: Pat
     tuned = first_loss(toy_recipe(tmp_path / "tuned", further, *like(trained)))
     fresh = first_loss(toy_recipe(tmp_path / "fresh", further, *like(trained)[1:]))
     assert tuned < 0.6 * fresh
+
+
+@pytest.mark.parametrize(
+    ("shape", "table", "old", "new"),
+    [
+        ("attributed", "attributes.category.tables.0", "\tup", "\tbelow"),
+        ("factored", "encoder.embedding.factors.0", "u", "a"),
+        ("category", "encoder.tables.0", "high", "zenith"),
+    ],
+)
+def test_other_columns_keep_what_they_share(shape: str, table: str, old: str, new: str, tmp_path: Path) -> None:
+    """One value has another name, so that the vocabulary has the same size and another order."""
+    other = train(shape_recipe(shape, tmp_path, steps=1)).model
+    events: list[Event] = []
+    overrides = (f"run={tmp_path / 'next'}", f"model.start_from={other.folder}")
+    recipe = recipe_from(shape_recipe(shape, tmp_path, steps=1).model_dump(), overrides)
+    data = tmp_path / "train.tsv"
+    data.write_text(data.read_text().replace(old, new))
+    train(recipe, observers=[events.append])
+    assert any(re.match(rf"resized: {table}, \d+ of \d+ entries found by their text", one) for one in lines_of(events))
 
 
 def test_the_encoder_starts_under_another_decoder(trained: Trained, tmp_path: Path, pairs: Path) -> None:

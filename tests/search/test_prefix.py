@@ -4,13 +4,15 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from regard.data.batch import make_batch, source_ids
 from regard.errors import UsageError
-from regard.models import Scorer
+from regard.models import EncoderDecoder, Scorer
+from regard.nn.transformer import Variant
 from regard.search import Hypothesis, Request, Search, SearchOptions
 from regard.special import END, PAD, START, UNKNOWN
-from tests.families import FAMILIES, family
+from tests.families import FAMILIES, WIDTH, family, transformer_decoder, transformer_encoder
 from tests.markov import Found, Markov, every_output, permitted, which
 
 PREFIXES = [(), (5,), (4, 6), (6, UNKNOWN, 4)]
@@ -108,3 +110,28 @@ def test_ids_that_the_model_does_not_have_are_no_prefix(token: int) -> None:
     with pytest.raises(UsageError, match=message):
         search.add([request])
     assert not search.busy
+
+
+@pytest.mark.parametrize("prefix", [(), (5,), (4, 6, 5, 4), (4, 6, 5, 4, 5, 6)])
+@pytest.mark.parametrize("sample", [False, True])
+def test_nothing_goes_beyond_what_the_scorer_can_read(prefix: tuple[int, ...], sample: bool) -> None:
+    """A decoder of 5 learned positions reads START and 4 tokens, so the fifth is the last, forced or not."""
+    torch.manual_seed(1)
+    encoder = transformer_encoder(7, norm_first=True)
+    decoder = transformer_decoder(7, WIDTH, norm_first=True, variant=Variant(positions="learned", longest=5))
+    decoder.output = nn.Linear(WIDTH, 7)
+    with torch.no_grad():
+        decoder.output.bias[END] = -math.inf
+    system = EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=7).eval()
+    assert system.longest == 5
+    options = SearchOptions(sample=sample, max_length=9, max_ratio=None)
+    sources = {"source": source_ids([[4, 5]])}
+    for one in found_by(system, Request(id=0, sources=sources, items=3, options=options, prefix=prefix)):
+        assert one.tokens[: len(prefix)] == prefix[:5]
+        assert len(one.tokens) == 5
+        assert not one.complete
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_only_learned_positions_come_to_an_end(name: str) -> None:
+    assert (family(name, vocabulary=7).longest is None) == (name != "transformer learned")

@@ -27,18 +27,19 @@ NAMES = (
     "decoder.network.directions.0.1.inputs.weight",
     "decoder.bridge.linear.weight",
     "head.linear.weight",
+    "encoder.embedding_norm.weight",
 )
 PLAIN = Settings(seed=1)
 SLOW = 0.5
 TABLE: tuple[tuple[Settings, Mapping[str, float | None]], ...] = (
     (PLAIN, dict.fromkeys(NAMES, 1.0)),
-    (replace(PLAIN, freeze=("encoder",)), {**dict.fromkeys(NAMES, 1.0), **dict.fromkeys(NAMES[:6])}),
+    (replace(PLAIN, freeze=("encoder",)), {**dict.fromkeys(NAMES, 1.0), **dict.fromkeys((*NAMES[:6], NAMES[11]))}),
     (replace(PLAIN, freeze=("encoder.layers.1",)), {**dict.fromkeys(NAMES, 1.0), NAMES[3]: None}),
     (
         replace(PLAIN, rates={"encoder": 0.1, "encoder.layers": 0.3, "encoder.layers.1": 2.0, "head": 5.0}),
         {
             **dict.fromkeys(NAMES, 1.0),
-            **dict.fromkeys(NAMES[:6], 0.1),
+            **dict.fromkeys((*NAMES[:6], NAMES[11]), 0.1),
             **dict.fromkeys(NAMES[2:5], 0.3),
             NAMES[3]: 2.0,
             NAMES[10]: 5.0,
@@ -58,12 +59,13 @@ TABLE: tuple[tuple[Settings, Mapping[str, float | None]], ...] = (
             NAMES[8]: 1.0,
             NAMES[9]: 1.0,
             NAMES[10]: 1.0,
+            NAMES[11]: SLOW**11,
         },
     ),
     (
         replace(PLAIN, layer_decay=SLOW, freeze=("encoder",), rates={"decoder": 0.1}),
         {
-            **dict.fromkeys(NAMES[:6]),
+            **dict.fromkeys((*NAMES[:6], NAMES[11])),
             NAMES[6]: 0.1 * SLOW**2,
             NAMES[7]: 0.1 * SLOW,
             NAMES[8]: 0.1,
@@ -104,7 +106,7 @@ def test_nothing_asked_for_is_one_group_in_the_order_of_the_model() -> None:
         (
             replace(PLAIN, freeze=("encoder.embeding",)),
             "`training.freeze` names 'encoder.embeding', with which no parameter begins; there are encoder.embedding, "
-            "encoder.positions, encoder.layers, encoder.norm (tied weights have the first of their names)",
+            "encoder.positions, encoder.layers, encoder.norm, encoder.embedding_norm (tied weights have the first of their names)",
         ),
         (
             replace(PLAIN, rates={"enc": 0.5}),

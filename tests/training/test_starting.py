@@ -11,7 +11,7 @@ from regard.models import System
 from regard.nn import Recurrent
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
-from regard.text import CharacterTokenizer, Tokenizer, WordTokenizer
+from regard.text import CharacterTokenizer, LabelTokenizer, Tokenizer, WordTokenizer
 from regard.training import weights
 from regard.training.starting import StartReport, Vocabularies, start_from
 from tests.toys import LETTERS
@@ -204,6 +204,28 @@ def test_the_same_number_of_other_entries_is_not_the_same_table() -> None:
     assert names(report.resized) == shapes.keys()
     for name, tensor in weights(model).items():
         assert torch.equal(tensor, weights_there[name][[0, 1, 2, 3, 6, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    ("key", "table"),
+    [
+        ("factor2", "encoder.embedding.factors.1"),
+        ("factor1", "encoder.encoder.embedding.factors.0"),
+        ("attribute1", "attributes.category.tables.0"),
+        ("attribute11", "encoder.tables.10"),
+    ],
+)
+def test_factors_and_attributes_are_found_by_their_text(key: str, table: str) -> None:
+    """The part has a text of its own, of the same size, that says nothing of these tables."""
+    old, new = LabelTokenizer(labels=["a", "b", "c"]), LabelTokenizer(labels=["c", "a", "z"])
+    there, model = tensors({table: (7, 4)}), Named({table: (7, 4)})
+    before = weights(model)[table]
+    part = table.partition(".")[0]
+    report = start_from(
+        model, there, vocabularies=Vocabularies(old={part: WORDS, key: old}, new={part: WORDS, key: new})
+    )
+    assert torch.equal(weights(model)[table], torch.cat((there[table][[0, 1, 2, 3, 6, 4]], before[6:])))
+    assert report.summary() == [f"resized: {table}, 6 of 7 entries found by their text"]
 
 
 def test_spare_rows_follow_the_vocabulary() -> None:
