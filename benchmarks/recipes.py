@@ -114,7 +114,8 @@ def choose(names: list[str]) -> list[Published]:
 
 
 def exit_by(number: int) -> None:
-    """End as by an exception, so that a training under way is told to save its state."""
+    """End, after trainings under way were told to save their state."""
+    training.stop()
     raise SystemExit(128 + number)
 
 

@@ -29,6 +29,9 @@ THREADS = 1
 """Of each command; two run beside each other."""
 
 STATE = Lock()
+RUNNING: set[subprocess.Popen[str]] = set()
+"""Commands under way."""
+
 REGARD = [sys.executable, "-m", "regard.cli.main"]
 
 
@@ -36,22 +39,26 @@ def command(*arguments: str, folder: Path, text: str | None = None) -> str:
     """Standard output of a `regard` command that runs in the folder.
 
     Whoever stops this process stops the command, too, which has the time to save its state: a terminal sends Ctrl-C to
-    both, any other end is passed on.
+    both, any other end is passed on by `stop`.
     """
     call = [*REGARD, *arguments]
     source = None if text is None else subprocess.PIPE
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
     with subprocess.Popen(call, cwd=folder, stdin=source, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        RUNNING.add(child)
         try:
             out, _ = child.communicate(text)
-        except BaseException as error:
-            if not isinstance(error, KeyboardInterrupt):
-                child.terminate()
-            child.wait()
-            raise
+        finally:
+            RUNNING.discard(child)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, call)
     return out
+
+
+def stop() -> None:
+    """Ask all commands under way to save their state and end."""
+    for child in list(RUNNING):
+        child.terminate()
 
 
 def make_data(recipe: str, folder: Path, made: set[tuple[str, ...]], *, again: bool) -> None:
