@@ -106,7 +106,8 @@ def test_nothing_asked_for_is_one_group_in_the_order_of_the_model() -> None:
         (
             replace(PLAIN, freeze=("encoder.embeding",)),
             "`training.freeze` names 'encoder.embeding', with which no parameter begins; there are encoder.embedding, "
-            "encoder.positions, encoder.layers, encoder.norm, encoder.embedding_norm (tied weights have the first of their names)",
+            "encoder.positions, encoder.layers, encoder.norm, encoder.embedding_norm (tied weights have "
+            "the first of their names)",
         ),
         (
             replace(PLAIN, rates={"enc": 0.5}),
