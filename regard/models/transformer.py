@@ -43,7 +43,8 @@ class TransformerEncoder(Encoder):
         self.embedding = embedding
         self.memory_width = self.summary_width = width = embedding.width
         self.dropout = dropout
-        self.positions = variant.build_positions(width=width, heads=heads, causal=False)
+        scaled = embedding.scale != 1.0
+        self.positions = variant.build_positions(width=width, heads=heads, causal=False, scaled=scaled)
         self.layers = nn.ModuleList(
             TransformerEncoderLayer(
                 width=width,
@@ -171,7 +172,8 @@ class TransformerDecoder(Decoder):
         self.output = output
         self.dropout = dropout
         width = embedding.width
-        self.positions = variant.build_positions(width=width, heads=heads, causal=True)
+        scaled = embedding.scale != 1.0
+        self.positions = variant.build_positions(width=width, heads=heads, causal=True, scaled=scaled)
         self.layers = nn.ModuleList(
             TransformerDecoderLayer(
                 width=width,

@@ -131,12 +131,16 @@ class SinusoidalPositions(Added):
 
 
 class LearnedPositions(Added):
-    """Adds a learned vector of each position, of which there are `longest` (Gehring et al. 2017, section 3.1)."""
+    """Adds a learned vector of each position, of which there are `longest` (Gehring et al. 2017, section 3.1).
 
-    def __init__(self, *, width: int, longest: int) -> None:
+    Beside embeddings `scaled` by √D they begin as strong as sinusoids; beside others, √D times weaker, or words
+    would drown in them.
+    """
+
+    def __init__(self, *, width: int, longest: int, scaled: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(longest, width))
-        nn.init.normal_(self.weight, std=math.sqrt(0.5))  # as strong as sinusoids
+        nn.init.normal_(self.weight, std=math.sqrt(0.5 if scaled else 0.5 / width))
 
     def forward(self, embedded: Tensor) -> Tensor:
         self._check(embedded.size(1))

@@ -69,15 +69,15 @@ class Variant:
             width=width, inner=inner, dropout=dropout, activation=self.activation, bias=self.feedforward_bias
         )
 
-    def build_positions(self, *, width: int, heads: int, causal: bool) -> Positions:
-        """What tells positions to the layers of one side."""
+    def build_positions(self, *, width: int, heads: int, causal: bool, scaled: bool = True) -> Positions:
+        """What tells positions to the layers of one side, whose embeddings may be `scaled`."""
         match self.positions:
             case "none":
                 return Positions()
             case "sinusoidal":
                 return Positions(added=SinusoidalPositions(width=width, waves=self.waves))
             case "learned":
-                return Positions(added=LearnedPositions(width=width, longest=self.longest))
+                return Positions(added=LearnedPositions(width=width, longest=self.longest, scaled=scaled))
             case "relative":
                 return Positions(related=RelativePositions())
             case "relative_bias":

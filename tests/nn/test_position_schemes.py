@@ -8,7 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ModelError
-from regard.nn import Attention, LearnedPositions, Positions, Site, TransformerEncoderLayer, Variant
+from regard.models import TransformerEncoder
+from regard.nn import (
+    Attention,
+    Embedding,
+    LearnedPositions,
+    Positions,
+    Site,
+    TransformerEncoderLayer,
+    Variant,
+    embedding_table,
+)
 from regard.nn.positions import PositionsName, RelativeBias, RotaryPositions, alibi_slopes, bias_buckets
 
 WIDTH, HEADS, ITEMS = 8, 2, 6
@@ -230,3 +240,22 @@ def test_no_permitted_key_gives_a_zero_context(name: PositionsName, dtype: torch
     assert states.grad[0, :4].all()
     assert not states.grad[1].any()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in positions.parameters())
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_learned_positions_begin_half_as_strong_as_embeddings(scaled: bool) -> None:
+    torch.manual_seed(1)
+    embedding = Embedding(weight=embedding_table(500, 64), scaled=scaled)
+    encoder = TransformerEncoder(
+        embedding=embedding,
+        layers=1,
+        heads=2,
+        inner=8,
+        norm_first=True,
+        dropout=0.0,
+        variant=Variant(positions="learned", longest=500),
+    )
+    added = encoder.positions.added
+    assert isinstance(added, LearnedPositions)
+    words = embedding(torch.arange(4, 500))
+    assert float((added.weight.var() / words.var()).detach()) == pytest.approx(0.5, rel=0.05)

@@ -166,3 +166,5 @@ def test_every_published_recipe_can_be_built(path: Path) -> None:
     assert recipe.run == f"runs/{path.stem}"
     heading = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     assert f"regard train recipes/{path.name}" in "\n".join(heading)
+    told = " ".join(line.removeprefix("#").strip() for line in heading).lower()
+    assert not recipe.training.label_smoothing or "label smoothing" in told
