@@ -75,11 +75,16 @@ class _Tally:
     outputs: int = 0
     faults: int = 0
     first_fault: str = ""
+    unseen: int = 0
+    first_unseen: str = ""
 
     def add(self, number: int, prediction: "Prediction") -> None:
         self.sources += bool(prediction.cut_source)
         self.outputs += prediction.cut_output
         self.faults += bool(prediction.fault)
+        self.unseen += bool(prediction.unseen)
+        if prediction.unseen and not self.first_unseen:
+            self.first_unseen = f"line {number}: {prediction.unseen[0]!r}"
         if prediction.fault and not self.first_fault:
             self.first_fault = f"line {number}: {prediction.fault}"
 
@@ -146,6 +151,11 @@ def _findings(ledger: "Ledger") -> Iterator[str]:
 
 
 def _told(tally: _Tally, limit: int) -> Iterator[str]:
+    if tally.unseen:
+        yield (
+            f"{tally.unseen:,} line{'' if tally.unseen == 1 else 's'} with an attribute that training did not have: it "
+            f"was left out; the first: {tally.first_unseen}"
+        )
     if tally.faults:
         one = tally.faults == 1
         yield (

@@ -84,6 +84,15 @@ class SourceTexts:
             rows["attributes"] = [attribute(*one) for one in zip(self.attributes, columns, strict=True)]
         return rows
 
+    def unseen(self, line: str) -> list[str]:
+        """Attributes of a line that did not occur in training; they are left out."""
+        values = self.columns(line)[-len(self.attributes) :] if self.attributes else []
+        return [
+            value
+            for tokenizer, value in zip(self.attributes, values, strict=True)
+            if UNKNOWN in tokenizer.encode(value).ids
+        ]
+
     def sources(self, rows: Rows, count: int) -> Sources:
         """Named sources of `count` rows."""
         sources: dict[str, Source] = {}
@@ -119,12 +128,9 @@ def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
 
 
 def attribute(tokenizer: Tokenizer, value: str) -> int:
-    """The id of an attribute; PAD where it is left blank, which stands for one that is not known."""
+    """The id of an attribute; PAD, which is masked, where it is blank or did not occur in training."""
     ids = tokenizer.encode(value).ids
-    if UNKNOWN in ids:
-        known = ", ".join(tokenizer.piece(id_) for id_ in range(FIRST_FREE, min(tokenizer.size, FIRST_FREE + 12)))
-        raise Misfit(f"the attribute {value[:40]!r} did not occur in training; known are {known}, or leave it blank")
-    return ids[0] if ids else PAD
+    return ids[0] if ids and ids[0] != UNKNOWN else PAD
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

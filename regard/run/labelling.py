@@ -17,6 +17,7 @@ from regard.run.prediction import (
     Output,
     Prediction,
     SourceLine,
+    answered,
     by_length,
     one_line,
     read_source,
@@ -72,7 +73,7 @@ class Labeller:
             answers = self._answers([texts[index] for index in chosen], [lines[index] for index in chosen])
             found.update(zip(chosen, answers, strict=True))
         for index, (text, line) in enumerate(zip(texts, lines, strict=True)):
-            yield Prediction(source=text, outputs=found.get(index, ()), cut_source=line.cut, fault=line.fault)
+            yield answered(text, line, found.get(index, ()))
 
     def _read(self, text: str) -> SourceLine:
         if not isinstance(self.system, MaskedLanguageModel):

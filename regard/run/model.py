@@ -65,6 +65,7 @@ class Evaluation:
         """What was cut or left out."""
         outputs = sum(prediction.cut_output for prediction in self.predictions)
         sources = sum(bool(prediction.cut_source) for prediction in self.predictions)
+        unseen = sum(bool(prediction.unseen) for prediction in self.predictions)
         faults = sum(bool(prediction.fault) for prediction in self.predictions)
         told = (
             (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
@@ -75,6 +76,7 @@ class Evaluation:
                 "a label that training did not have",
             ),
             (faults, "sources could not be read: see `regard predict`"),
+            (unseen, "sources have an attribute that training did not have, and that was left out"),
         )
         return [f"{count:,} {what}" for count, what in told if count]
 

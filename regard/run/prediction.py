@@ -35,13 +35,15 @@ class Prediction:
     """What was made of one text. A blank text has no outputs.
 
     `cut_source` counts tokens of the source beyond the limit, which were not read; `fault` says what was wrong with
-    the source where it could not be read at all.
+    the source where it could not be read at all; `unseen` are attributes that training did not have, and that are
+    left out.
     """
 
     source: str
     outputs: tuple[Output, ...]
     cut_source: int = 0
     fault: str = ""
+    unseen: tuple[str, ...] = ()
     alignment: AlignmentPicture | None = None
 
     @property
@@ -74,6 +76,7 @@ class SourceLine:
     readable: bool = True
     cut: int = 0
     fault: str = ""
+    unseen: tuple[str, ...] = ()
     prefix: tuple[int, ...] = ()  # how the output begins, where there is nothing but that to read
 
 
@@ -89,7 +92,17 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
         return unreadable("its text is empty")
     longest = max((len(row) for name, row in rows.items() if name in collation.bounded), default=0)
     kept = {name: row[:limit] if name in collation.bounded else row for name, row in rows.items()}
-    return SourceLine(rows=kept, items=max(map(len, kept.values())), cut=max(0, longest - limit))
+    return SourceLine(
+        rows=kept,
+        items=max(map(len, kept.values())),
+        cut=max(0, longest - limit),
+        unseen=tuple(collation.source.unseen(line)),
+    )
+
+
+def answered(text: str, line: SourceLine, outputs: tuple[Output, ...]) -> Prediction:
+    """What was made of a line, and what was wrong with it."""
+    return Prediction(source=text, outputs=outputs, cut_source=line.cut, fault=line.fault, unseen=line.unseen)
 
 
 def unreadable(fault: str) -> SourceLine:
@@ -163,7 +176,7 @@ class Predictor:
             found.update((finished.id, finished) for finished in search.step())
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), start=first):
             outputs = tuple(self._output(one) for one in found[number].hypotheses) if number in found else ()
-            yield Prediction(source=text, outputs=outputs, cut_source=line.cut, fault=line.fault)
+            yield answered(text, line, outputs)
 
     def _read(self, text: str) -> SourceLine:
         if self.collation.source.streams:

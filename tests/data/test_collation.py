@@ -90,8 +90,8 @@ def test_texts_of_attributes_alone() -> None:
     assert found.values.tolist() == [[FIRST_FREE + 1, FIRST_FREE], [PAD, FIRST_FREE]]
     assert found.mask.tolist() == [[True, True], [False, True]]
     assert batch.sources.keys() == {"source"}
-    with pytest.raises(Misfit, match="the attribute 'you' did not occur in training; known are me, or leave it blank"):
-        source.encode(" \tyou")
+    assert source.encode(" \tyou")["attributes"] == [PAD, PAD]
+    assert (source.unseen(" \tyou"), source.unseen("news\tme"), source.unseen("\t")) == (["you"], [], [])
 
 
 def test_attributes_stand_beside_a_text_which_may_have_tabs() -> None:

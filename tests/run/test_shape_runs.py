@@ -212,7 +212,9 @@ def test_factors_and_attributes_are_heeded(runs: Runs) -> None:
     assert [factored.predict(f"b c\t{case}").text for case in ("u l", "l u")] == ["B c", "b C"]
     assert [attributed.predict(f"b c\t{case}").text for case in ("up", "down")] == ["B C", "b c"]
     assert (attributed.predict(" \tup").outputs, attributed.predict(" \tup").fault) == ((), "its text is empty")
-    assert attributed.predict("b c\tupp").fault.startswith("the attribute 'upp' did not occur in training")
+    unseen = attributed.predict("b c\tupp")
+    assert (unseen.unseen, unseen.fault) == (("upp",), "")
+    assert unseen.log_probability == attributed.predict("b c\t").log_probability
     fault = factored.predict("b c\tu")
     assert (fault.text, fault.fault) == ("", "the source has 2 words, and a factor of it 1 items: 'u'")
     missing = attributed.predict("b c")
