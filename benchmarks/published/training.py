@@ -23,7 +23,9 @@ import regard
 from published.entries import Entry, Value
 from published.heads import data_commands, settings_hash
 from published.tasks import Published
+from regard.data import pocket
 from regard.files import replace_file
+from regard.text import Tokenizer, load_tokenizer
 
 THREADS = 1
 """Of each command; two run beside each other."""
@@ -112,7 +114,7 @@ def collect(row: Published, folder: Path, *, recipe_hash: str, seconds: float) -
     exact = None
     if row.exact and perplexity is not None:
         data = folder / output_of(data_commands((folder / "recipes" / f"{row.recipe}.yaml").read_text("utf-8"))[0])
-        exact = exact_perplexity(data, perplexity, by_topic=row.exact == "topics")
+        exact = exact_perplexity(data, load_tokenizer(run.path, "text"), perplexity, by_topic=row.exact == "topics")
     return Entry(
         recipe=recipe_hash,
         sets=sets,
@@ -149,19 +151,17 @@ def _value(entry: Mapping[str, Any]) -> Value:
     )
 
 
-def exact_perplexity(data: Path, perplexity: Value, *, by_topic: bool) -> float:
-    """exp(-Σ (log p - log mass) / tokens) over the test sentences, per token of the model.
-
-    `mass` is the share of the grammar that sentences are drawn from, or that of the sentence's topic where it is known.
-    """
-    about = json.loads((data / "pocket.json").read_text(encoding="utf-8"))
-    logarithms = [
-        record["log_probability"] - (about["log_mass_by_topic"][record["topic"]] if by_topic else about["log_mass"])
-        for record in records(data / "test.jsonl")
-    ]
-    if perplexity.count != len(logarithms) or not perplexity.tokens:
-        raise ValueError(f"{data}: the perplexity is of {perplexity.count} sentences, test.jsonl has {len(logarithms)}")
-    return round(math.exp(-math.fsum(logarithms) / perplexity.tokens), 4)
+def exact_perplexity(data: Path, tokenizer: Tokenizer, perplexity: Value, *, by_topic: bool) -> float:
+    """That of the grammar on the test sentences, per token of the model; with their topics, where it is told them."""
+    test = list(records(data / "test.jsonl"))
+    tokens = [len(tokenizer.encode(record["source"])) + 1 for record in test]
+    if perplexity.count != len(test) or perplexity.tokens != sum(tokens):
+        raise ValueError(
+            f"{data}: the perplexity is of {perplexity.count} sentences with {perplexity.tokens} tokens, test.jsonl has "
+            f"{len(test)} with {sum(tokens)}"
+        )
+    exact = pocket.exact_perplexity_given_topic if by_topic else pocket.exact_perplexity
+    return round(exact(test, tokens=tokens, distribution=pocket.TrainingDistribution.read(data)), 4)
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:

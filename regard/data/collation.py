@@ -184,8 +184,8 @@ class Collation(ABC):
     """Whether targets are not as long as what is computed for them."""
 
 
-class TextCollation(Collation):
-    """Targets are texts that are written item by item."""
+class TargetCollation(Collation):
+    """Examples have a target."""
 
     def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
         super().__init__(source=source)
@@ -194,6 +194,10 @@ class TextCollation(Collation):
     @property
     def streams(self) -> tuple[str, ...]:
         return (*self.source.streams, "target")
+
+
+class TextCollation(TargetCollation):
+    """Targets are texts that are written item by item."""
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
         return {**self.source.encode(source), "target": read_text(self.target, target).ids}
@@ -205,18 +209,10 @@ class TextCollation(Collation):
         return Batch(sources=self.source.sources(rows, len(targets)), inputs=inputs, outputs=outputs, mask=mask)
 
 
-class AnswerCollation(Collation):
+class AnswerCollation(TargetCollation):
     """The target is one answer: a label, or a number."""
 
     short_targets = True
-
-    def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
-        super().__init__(source=source)
-        self.target = target
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return (*self.source.streams, "target")
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
         try:
@@ -232,16 +228,15 @@ class AnswerCollation(Collation):
         )
 
 
-class TagCollation(Collation):
+class TagCollation(TargetCollation):
     """The target has one item for each word of the source; it stands at the first token of the word."""
 
     short_targets = True
 
     def __init__(self, *, source: SourceTexts, target: Tokenizer) -> None:
-        super().__init__(source=source)
+        super().__init__(source=source, target=target)
         assert source.text is not None
         self.text = source.text
-        self.target = target
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -280,9 +275,10 @@ class TagCollation(Collation):
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What is hidden of a text (Devlin et al. 2019, 3.1): a share of the items, of which most read as MASK, some as
+    """What is hidden of a text (Devlin et al. 2019, 3.1).
 
-    another item, the rest as they are. At least one item of a text is chosen, and none that is unknown.
+    A share of the items is asked for, of which most read as MASK, some as another item, the rest as they are. At least
+    one item of a text is chosen, and none that is unknown.
     """
 
     share: float = 0.15

@@ -16,6 +16,7 @@ from published.lengths import COMPARED, FIRSTS, WITHOUT, bucket_of, by_length, j
 
 import recipes as runner
 from regard.recipe import load_recipe
+from regard.text import WordTokenizer
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -100,19 +101,20 @@ def test_a_language_model_is_judged_by_the_grammar(exact: float, met: bool, time
 
 def test_the_exact_perplexity_is_that_of_the_records(tmp_path: Path) -> None:
     masses = {"pets": math.log(0.25), "food": math.log(0.75)}
-    about = {"log_mass": math.log(0.5), "log_mass_by_topic": masses}
+    about = {"source": "en", "log_mass": math.log(0.5), "log_mass_by_topic": masses}
     (tmp_path / "pocket.json").write_text(json.dumps(about), encoding="utf-8")
     lines = [
-        {"log_probability": math.log(1 / 8), "topic": "pets"},
-        {"log_probability": math.log(1 / 32), "topic": "food"},
+        {"source": "cats", "log_probability": math.log(1 / 8), "topic": "pets"},
+        {"source": "", "log_probability": math.log(1 / 32), "topic": "food"},
     ]
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = training.exact_perplexity(tmp_path, value(9, tokens=3), by_topic=False)
+    words = WordTokenizer(words=["cats"])
+    found = training.exact_perplexity(tmp_path, words, value(9, tokens=3), by_topic=False)
     assert found == pytest.approx((4 * 16) ** (1 / 3), abs=1e-4)
-    given = training.exact_perplexity(tmp_path, value(9, tokens=3), by_topic=True)
+    given = training.exact_perplexity(tmp_path, words, value(9, tokens=3), by_topic=True)
     assert given == pytest.approx((2 * 24) ** (1 / 3), abs=1e-4)
-    with pytest.raises(ValueError, match=r"the perplexity is of 3 sentences, test.jsonl has 2"):
-        training.exact_perplexity(tmp_path, replace(value(9, tokens=3), count=3), by_topic=False)
+    with pytest.raises(ValueError, match=r"the perplexity is of 3 sentences with 3 tokens, test.jsonl has 2 with 3"):
+        training.exact_perplexity(tmp_path, words, replace(value(9, tokens=3), count=3), by_topic=False)
 
 
 def test_the_result_goes_into_the_head_and_leaves_the_hash() -> None:
