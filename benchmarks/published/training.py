@@ -157,8 +157,8 @@ def exact_perplexity(data: Path, tokenizer: Tokenizer, perplexity: Value, *, by_
     tokens = [len(tokenizer.encode(record["source"])) + 1 for record in test]
     if perplexity.count != len(test) or perplexity.tokens != sum(tokens):
         raise ValueError(
-            f"{data}: the perplexity is of {perplexity.count} sentences with {perplexity.tokens} tokens, test.jsonl has "
-            f"{len(test)} with {sum(tokens)}"
+            f"{data}: the perplexity is of {perplexity.count} sentences with {perplexity.tokens} tokens, "
+            f"test.jsonl has {len(test)} with {sum(tokens)}"
         )
     exact = pocket.exact_perplexity_given_topic if by_topic else pocket.exact_perplexity
     return round(exact(test, tokens=tokens, distribution=pocket.TrainingDistribution.read(data)), 4)
