@@ -1,11 +1,27 @@
 """How is θ found?"""
 
 from regard.training.checkpoints import Checkpoint, Checkpoints
-from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, StartedFrom, Stepped, Validated
+from regard.training.events import (
+    Ended,
+    Event,
+    LeftOut,
+    Observer,
+    Sampled,
+    Saved,
+    Shown,
+    Skipped,
+    Started,
+    StartedFrom,
+    Stepped,
+    Validated,
+    Warned,
+)
+from regard.training.health import Health
 from regard.training.interrupt import Interrupted
 from regard.training.loop import Corpus, Outcome, Trainer, Verdict, average, load_weights, weights
 from regard.training.progress import Progress
 from regard.training.settings import Settings, learning_rate
+from regard.training.timeleft import TimeLeft
 
 __all__ = [
     "Checkpoint",
@@ -13,19 +29,25 @@ __all__ = [
     "Corpus",
     "Ended",
     "Event",
+    "Health",
     "Interrupted",
+    "LeftOut",
     "Observer",
     "Outcome",
     "Progress",
+    "Sampled",
     "Saved",
     "Settings",
+    "Shown",
     "Skipped",
     "Started",
     "StartedFrom",
     "Stepped",
+    "TimeLeft",
     "Trainer",
     "Validated",
     "Verdict",
+    "Warned",
     "average",
     "learning_rate",
     "load_weights",
