@@ -1,5 +1,6 @@
 """What stands between the training loop and those who listen: it adds what they want to know to what the loop tells."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +56,7 @@ class Watching:
         log: Path,
         left_out: Sequence[str] = (),
     ) -> None:
-        self.listeners: list[Observer] = [*listeners, page]
+        self.listeners = listeners
         self.page = page
         self.judge = judge
         self.system = system
@@ -125,16 +126,22 @@ def watch(
     `epoch` is about how many steps an epoch has.
     """
     section = model.recipe.training
+    page = LiveReport(folder, model, prepared)
     return Watching(
-        [LogWriter(folder.log), *observers],
-        page=LiveReport(folder, model, prepared),
+        [LogWriter(folder.log), page, *observers],
+        page=page,
         judge=judge,
         system=model.system,
-        health=Health(warmup=section.warmup, clip=section.clip),
+        health=Health(warmup=section.warmup, clip=section.clip, guessing=_guessing(model)),
         pace=Pace(validate_every=section.validate_every or max(1, epoch), minutes=section.minutes),
         log=folder.log,
         left_out=prepared.ledger.summary().splitlines(),
     )
+
+
+def _guessing(model: Model) -> float | None:
+    """The loss of guessing any of the tokens; a number cannot be guessed so."""
+    return None if model.numbers else math.log(model.texts.target.size)
 
 
 def _distributed() -> bool:

@@ -68,8 +68,9 @@ the gradient decides."""
 MANY_SKIPPED, SKIPPED_WITHIN = 5, 1000
 """One update in 200 that is not finite is more than an accident."""
 
-GONE = 3
-"""So often must a rule not hold before it is told again: what comes and goes is told once."""
+GONE, GONE_VALIDATIONS = 2 * WINDOW, 3
+"""For so many reports, or validations, must a rule not hold before it is told again: what comes and goes is told
+once, and a single good report is in five windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,15 @@ class _Report:
 class Health:
     """Reads events, answers with warnings.
 
-    `clip` is the largest norm of gradients, 0 for none. `steady` is false where the objective itself changes while
+    `clip` is the largest norm of gradients, 0 for none; `guessing` the loss of one who knows nothing and holds every
+    token for equally likely, where that means something. `steady` is false where the objective itself changes while
     training goes on (more and more of the model's own outputs are read, say), so that a rising loss means nothing.
     A run that goes on is judged by its past, so the events of its log are to be read again first.
     """
 
-    def __init__(self, *, warmup: int, clip: float, steady: bool = True) -> None:
+    def __init__(self, *, warmup: int, clip: float, guessing: float | None = None, steady: bool = True) -> None:
         self.warmup = warmup
+        self.guessing = guessing
         self.clip = clip
         self.steady = steady
         self.fresh = True
@@ -136,7 +139,8 @@ class Health:
             if not text:
                 self.absent[kind] = self.absent.get(kind, GONE) + 1
                 continue
-            if self.absent.get(kind, GONE) >= GONE:
+            long = GONE_VALIDATIONS if kind in ("overfitting", "alike", "repeating") else GONE
+            if self.absent.get(kind, GONE) >= long:
                 told.append(Warned(event.progress, kind, text))
             self.absent[kind] = 0
         return told
@@ -147,9 +151,12 @@ class Health:
         if len(before) < WINDOW:
             return {}
         settled = now >= self.warmup + PATIENT_STEPS
+        flat = _flat(self.reports) if settled and self.fresh else ""
+        risen = _diverging(before, recent) if self.steady else ""
+        wild = _beyond_guessing(recent, self.guessing) if settled and not flat else ""
         return {
-            "flat": _flat(self.reports) if settled and self.fresh else "",
-            "diverging": _diverging(before, recent) if self.steady else "",
+            "flat": flat,
+            "diverging": risen or wild,
             "exploding": _exploding(before, recent),
             "vanishing": _vanishing(self.reports) if settled and self.fresh else "",
             "clipped": self._clipped(self.reports[-2 * WINDOW :]) if settled else "",
@@ -230,6 +237,17 @@ def _diverging(before: Sequence[_Report], recent: Sequence[_Report]) -> str:
         f"the loss has risen from {best.loss:.3f} at step {best.step:,} to {recent[-1].loss:.3f} at step "
         f"{recent[-1].step:,}. Training diverges; the best weights so far are kept. Try a lower "
         "training.learning_rate, a longer training.warmup or a lower training.clip"
+    )
+
+
+def _beyond_guessing(recent: Sequence[_Report], guessing: float | None) -> str:
+    """What diverged within the first report has no better past of its own."""
+    if guessing is None or min(one.likelihood for one in recent) < RISE * guessing + RISE_NATS:
+        return ""
+    return (
+        f"the loss is {recent[-1].likelihood:.3f} at step {recent[-1].step:,}, far above the {guessing:.3f} of guessing "
+        "any token: training went wrong at its beginning. Start anew (--overwrite) with a training.learning_rate of a "
+        "tenth or less, or a longer training.warmup"
     )
 
 
