@@ -40,8 +40,8 @@ def parse_override(text: str) -> Override:
         raise RecipeError(f"{place}: {name.strip()!r} names no setting; write its path, such as training.steps=300")
     if not value.strip():
         raise RecipeError(
-            f"{place}: no value after the `=`; write one, or {name.strip()}=null for none, or {name.strip()}='\"\"' for "
-            "an empty text"
+            f"{place}: no value after the `=`; write one, or {name.strip()}=null for none, or {name.strip()}='' for an "
+            "empty text"
         )
     return Override(tuple(keys), _value(value.strip(), place), text)
 

@@ -13,13 +13,25 @@ from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.folder import RunFolder
+from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
-from regard.run.watching import watch
-from regard.training import Event, Observer, Outcome, StartedFrom, Trainer, Validated, average, load_weights, weights
+from regard.training import (
+    Event,
+    Likelihood,
+    Observer,
+    Outcome,
+    StartedFrom,
+    Trainer,
+    Validated,
+    average,
+    load_weights,
+    weights,
+)
+from regard.training.interrupt import heeding_signals
 
 MAY_CHANGE = {
     "training": {
@@ -56,7 +68,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
     folder = RunFolder(Path(recipe.run))
     folder.create()
-    with folder.locked():
+    with folder.locked(), heeding_signals():
         check_start(recipe, folder, overwrite=overwrite)
         if overwrite:
             folder.clear()
@@ -98,21 +110,18 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
             folder.write_weights(weights(system))
 
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
-    validate = judge_by(valid, judge, model, prepared.valid_examples)
-    epoch = corpus.batches_in_epoch()
-    watching = watch(folder, model, prepared, validate, [keep_best, *observers], epoch=epoch)
     trainer = Trainer(
         system,
         corpus,
         settings=training_settings(recipe),
-        validate=validate,
+        objective=Likelihood(smoothing=section.label_smoothing),
+        validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
-        observers=[watching],
+        observers=[LogWriter(folder.log), keep_best, *observers],
     )
     if start is not None:
         trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
-    with watching:
-        outcome = trainer.run()
+    outcome = trainer.run()
     _choose_weights(trainer)
     folder.write_weights(weights(system))
     system.eval()

@@ -18,10 +18,12 @@ from regard.training.events import (
 )
 from regard.training.health import Health
 from regard.training.interrupt import Interrupted
-from regard.training.loop import Corpus, Outcome, Trainer, Verdict, average, load_weights, weights
+from regard.training.loop import Corpus, Outcome, Trainer, Verdict
+from regard.training.objective import Likelihood, Objective
 from regard.training.progress import Progress
-from regard.training.settings import Settings, learning_rate
+from regard.training.settings import Fall, Settings, learning_rate
 from regard.training.timeleft import TimeLeft
+from regard.training.weights import average, load_weights, weights
 
 __all__ = [
     "Checkpoint",
@@ -29,9 +31,12 @@ __all__ = [
     "Corpus",
     "Ended",
     "Event",
+    "Fall",
     "Health",
     "Interrupted",
     "LeftOut",
+    "Likelihood",
+    "Objective",
     "Observer",
     "Outcome",
     "Progress",
