@@ -45,6 +45,7 @@ class TrainingProgress:
         self.task: TaskID | None = None
         self.time = TimeLeft()
         self.sampling = 0.0
+        self.left_out = False
         self.spoke = time.monotonic()
 
     def __enter__(self) -> "TrainingProgress":
@@ -63,6 +64,7 @@ class TrainingProgress:
                 for line in (f"starting from {run}", *(f"· {line}" for line in lines)):
                     self.console.print(line)
             case LeftOut(lines=lines):
+                self.left_out = True
                 for line in lines:
                     self.console.print(line)
             case Started():

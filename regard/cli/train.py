@@ -43,6 +43,8 @@ def train(
         console.print(f"· but as you say: {', '.join(overrides)}")
     with TrainingProgress(console) as progress:
         trained = run_training(recipe, observers=[progress], overwrite=overwrite)
+    for line in () if progress.left_out else trained.ledger.summary().splitlines():
+        console.print(line)
     for name, evaluation in trained.evaluations.items():
         for note in evaluation.notes:
             console.print(f"{name}: {note}")

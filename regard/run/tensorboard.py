@@ -8,7 +8,6 @@ A training that goes on writes a new file that begins with the mark of a new ses
 order of their names and forgets what older ones hold of steps from the mark on, so that no step is shown twice.
 """
 
-import os
 import struct
 import time
 from collections.abc import Iterator
@@ -52,10 +51,8 @@ class TensorBoardWriter:
                     *scalar("speed/memory in megabytes", event.memory / 1e6),
                 )
             case Validated():
-                metrics = (
-                    part for name, value in event.metrics.items() for part in scalar(f"validation/{name}", value)
-                )
-                self._write(step, *scalar("validation/loss", event.loss), *metrics)
+                found = {"loss": event.loss, **event.metrics}
+                self._write(step, *(part for name, one in found.items() for part in scalar(f"validation/{name}", one)))
             case Sampled(samples=samples):
                 self._write(step, *text("outputs", *map(_markdown, samples)))
             case Warned(kind=kind, text=told):
@@ -94,8 +91,8 @@ class TensorBoardWriter:
 
     def _cannot(self, path: Path, error: OSError) -> ResourceError:
         return ResourceError(
-            f"{path}: cannot be written to ({error.strerror or os.strerror(error.errno or 0)}). Checkpoints are intact; "
-            "make room, or go on with training.tensorboard=false"
+            f"{path}: cannot be written to ({error.strerror or error}). Checkpoints are intact; make room, "
+            "or go on with training.tensorboard=false"
         )
 
 

@@ -15,6 +15,7 @@ from regard.run.live import LiveReport
 from regard.run.log import LogWriter
 from regard.run.model import Model
 from regard.run.preparation import Prepared
+from regard.run.tensorboard import TensorBoardWriter
 from regard.run.validation import Judge
 from regard.training import (
     Event,
@@ -127,8 +128,9 @@ def watch(
     """
     section = model.recipe.training
     page = LiveReport(folder, model, prepared)
+    board = [TensorBoardWriter(folder.path / "tensorboard")] if section.tensorboard else []
     return Watching(
-        [LogWriter(folder.log), page, *observers],
+        [LogWriter(folder.log), page, *board, *observers],
         page=page,
         judge=judge,
         system=model.system,

@@ -245,9 +245,9 @@ def _beyond_guessing(recent: Sequence[_Report], guessing: float | None) -> str:
     if guessing is None or min(one.likelihood for one in recent) < RISE * guessing + RISE_NATS:
         return ""
     return (
-        f"the loss is {recent[-1].likelihood:.3f} at step {recent[-1].step:,}, far above the {guessing:.3f} of guessing "
-        "any token: training went wrong at its beginning. Start anew (--overwrite) with a training.learning_rate of a "
-        "tenth or less, or a longer training.warmup"
+        f"the loss is {recent[-1].likelihood:.3f} at step {recent[-1].step:,}, far above the {guessing:.3f} of "
+        "guessing any token: training went wrong at its beginning. Start anew (--overwrite) with a "
+        "training.learning_rate of a tenth or less, or a longer training.warmup"
     )
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +14,35 @@ from regard.data.corpus import StoreCorpus
 from regard.errors import ResourceError
 from regard.metrics import Metric, metric
 from regard.recipe import override_recipe
+from regard.recipe.build import system_for, training_settings
 from regard.recipe.schema import Recipe
 from regard.report import read_log
 from regard.run import live
 from regard.run.folder import RunFolder
-from regard.run.preparation import prepare_run
-from regard.run.training import Trained, train
-from regard.run.validation import Judge
-from regard.run.watching import events_of
+from regard.run.model import Model
+from regard.run.preparation import prepare_run, write_prepared
+from regard.run.reporting import write_results
+from regard.run.training import Trained
+from regard.run.validation import Judge, judge_by
+from regard.run.watching import events_of, watch
 from regard.special import END
 from regard.training import (
     Ended,
     Event,
     LeftOut,
+    Observer,
+    Outcome,
     Progress,
     Sampled,
     Saved,
     Started,
     Stepped,
+    Trainer,
     Validated,
     Warned,
     health,
 )
+from regard.training.meter import Meter
 from tests.toy_shapes import shape_recipe
 from tests.toys import toy_pairs, toy_recipe, write_tsv
 
@@ -47,12 +56,44 @@ def pairs(tmp_path: Path) -> Path:
 
 def told(recipe: Recipe) -> list[Event]:
     events: list[Event] = []
-    train(recipe, observers=[events.append])
+    train(recipe, [events.append])
     return events
 
 
 def warnings(events: list[Event]) -> set[str]:
     return {event.kind for event in events if isinstance(event, Warned)}
+
+
+def train(recipe: Recipe, observers: Sequence[Observer] = ()) -> Outcome:
+    """Train and judge what a recipe describes, with everything that watches."""
+    folder = RunFolder(Path(recipe.run))
+    folder.create()
+    prepared = prepare_run(recipe, folder)
+    folder.write_recipe(recipe)
+    write_prepared(prepared, folder)
+    torch.manual_seed(recipe.seed)
+    system = system_for(recipe, prepared.texts)
+    model = Model(recipe=recipe, system=system, texts=prepared.texts, folder=folder.path)
+    tokens, seed = recipe.training.batch_tokens, recipe.seed
+    corpus, valid = (
+        StoreCorpus(store, prepared.collation, tokens=tokens, seed=seed) for store in (prepared.train, prepared.valid)
+    )
+    judge = judge_by(valid, None, model, prepared.valid_examples)
+    watching = watch(folder, model, prepared, judge, observers, epoch=corpus.batches_in_epoch())
+    trainer = Trainer(
+        system,
+        corpus,
+        settings=training_settings(recipe),
+        validate=judge,
+        checkpoints=folder.checkpoints,
+        observers=[watching],
+    )
+    with watching:
+        outcome = trainer.run()
+    system.eval()
+    evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
+    write_results(folder, model, prepared, evaluations, outcome.progress)
+    return outcome
 
 
 # What is told, and in which order
@@ -198,7 +239,7 @@ def test_a_model_that_does_not_heed_its_source(tmp_path: Path, pairs: Path, monk
 
     monkeypatch.setattr(Judge, "__call__", biased)
     monkeypatch.setattr(health, "PATIENT_STEPS", 0)
-    recipe = toy_recipe(tmp_path / "run", pairs, *SHORT, "model.decoder.kind=rnn", "training.warmup=2")
+    recipe = toy_recipe(tmp_path / "run", pairs, *SHORT, "model.output_bias=true", "training.warmup=2")
     assert warnings(told(recipe)) == {"alike"}
 
 
@@ -219,6 +260,16 @@ def test_good_runs_of_every_shape_are_left_in_peace(tmp_path: Path, shape: str) 
     assert warnings(told(recipe)) == set()
 
 
+def test_the_share_of_clipped_updates_is_told() -> None:
+    meter = Meter()
+    for clipped in (True, False, True, True):
+        meter.add(total=8.0, likelihood=6.0, norm=2.0, tokens=4, clipped=clipped)
+    told = Meter.from_json(meter.to_json()).stepped(Progress(step=4), 0.1)
+    assert (told.clipped, told.loss, told.likelihood) == (0.75, 2.0, 1.5)
+    older = {name: value for name, value in meter.to_json().items() if name != "clipped"}
+    assert Meter.from_json(older).clipped == 0
+
+
 # Going on
 
 
@@ -234,6 +285,14 @@ def test_a_run_that_goes_on_is_judged_by_its_whole_past(tmp_path: Path, pairs: P
     past = events_of(tmp_path / "run" / "log.jsonl", Progress(step=200))
     steps = [(type(event).__name__, event.progress.step) for event in past]
     assert steps == [*(("Stepped", step) for step in range(20, 201, 20)), ("Validated", 200)]
+
+
+def test_tensorboard_is_an_option(tmp_path: Path, pairs: Path) -> None:
+    recipe = toy_recipe(tmp_path / "run", pairs, "training.tensorboard=true")
+    train(recipe)
+    assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 1
+    train(toy_recipe(tmp_path / "run", pairs, "training.tensorboard=true", "training.steps=14"))
+    assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 2
 
 
 # The page
@@ -286,7 +345,7 @@ def test_the_page_of_a_training_that_was_broken_off_says_so(tmp_path: Path, pair
 
     recipe = toy_recipe(tmp_path / "run", pairs)
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, observers=[stop])
+        train(recipe, [stop])
     page = (tmp_path / "run" / "report.html").read_text()
     assert heading(page) == "Interrupted at step 6 of 12"
     assert "stopped by a signal" in page
@@ -303,7 +362,7 @@ def test_a_page_that_cannot_be_written_stops_nothing(
         raise ResourceError(f"{path}: no room for {len(content)}")
 
     monkeypatch.setattr(live, "replace_file", full)
-    assert train(toy_recipe(tmp_path / "run", pairs)).outcome.progress.step == 12
+    assert train(toy_recipe(tmp_path / "run", pairs)).progress.step == 12
 
 
 def test_pages_are_few(tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,5 +388,5 @@ def test_pages_are_few(tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPa
         now += 5.0
         page(Validated(Progress(step=step), 1.0, {}, True))
         page(Saved(Progress(step=step)))
-    assert all(later - earlier >= 50 for earlier, later in zip(written, written[1:], strict=False))
+    assert all(later - earlier >= 50 for earlier, later in pairwise(written))
     assert 8 <= len(written) <= 11

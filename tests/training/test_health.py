@@ -106,8 +106,8 @@ WRONG: dict[str, tuple[list[Event], str, int, str]] = {
         in_order(*curve(good), *validations(2.0, 1.5, 1.6, 1.7, 1.8, 1.9)),
         "overfitting",
         500,
-        r"the validation loss has risen from 1\.500 at step 200, its best, to 1\.800, while the training loss fell from "
-        r"2\.\d+ to 0\.\d+.*learns the training data by heart",
+        r"the validation loss has risen from 1\.500 at step 200, its best, to 1\.800, while the training loss fell "
+        r"from 2\.\d+ to 0\.\d+.*learns the training data by heart",
     ),
     "alike": (
         [sampled(step, "a man", "a man", "a man") for step in (100, 400, 500, 600)],
