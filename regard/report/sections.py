@@ -9,9 +9,13 @@ from regard.report.alignment import AlignmentPicture, drawing, legend
 from regard.report.contents import Caution, Early, Facts, ReportData, Sample, SetScore, TrainingPoint
 from regard.report.curves import Chart, Series, line_chart
 from regard.report.markup import escape
+from regard.report.width import shorten
 
 PERCENT = frozenset({"BLEU", "chrF", "TER", "exact", "accuracy", "alignment error"})
 """Scores between 0 and 100, which can be drawn on a bar."""
+
+EARLY_COLUMNS = 240
+"""More is not shown of an output while it is learned: one that never ends would fill the page."""
 
 
 def tiles(scores: Sequence[SetScore]) -> str:
@@ -96,7 +100,8 @@ def early(entries: Sequence[Early]) -> str:
 
 
 def _early_output(reference: str | None, output: str) -> str:
-    marks = escape(output) if reference is None else marked(reference, output)[1]
+    text = shorten(output, EARLY_COLUMNS)
+    marks = escape(text) if reference is None else marked(reference, text)[1]
     return marks or '<span class="empty">(nothing)</span>'
 
 

@@ -66,8 +66,8 @@ letter-spacing:-.02em;color:var(--one)}
 .cautions{list-style:none;margin:16px 0 0;padding:0;display:grid;gap:10px}
 .cautions li{background:var(--bad);border-radius:12px;padding:12px 20px;overflow-wrap:anywhere}
 .cautions b{font-variant-numeric:tabular-nums}
-.early table{table-layout:fixed}.early th.step,.early td.step{width:6.5em;text-align:right;color:var(--soft);
-font-weight:400;padding-right:16px}.early td{white-space:pre-wrap;overflow-wrap:anywhere}
+.early table{table-layout:fixed}.early th.step,.early td.step{width:6em;color:var(--soft);
+font-weight:400;padding-right:16px}.early td{white-space:pre-wrap;overflow-wrap:anywhere;vertical-align:top}
 .early figure{margin:0}.early figcaption b{color:var(--ink)}.early{display:grid;gap:14px}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(220px,1fr));gap:14px 28px;margin:0}
 .facts dt{color:var(--soft);font-size:.85rem}
