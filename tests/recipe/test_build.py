@@ -178,7 +178,7 @@ def test_every_setting_of_training_arrives() -> None:
     assert names == set(UNLIKE)
     assert {name: getattr(settings, name) for name in UNLIKE} == UNLIKE
     assert settings.seed == 5
-    elsewhere = {"batch_tokens", "optimizer", "select", "threads", "masking"}  # the corpus, the only one, the run
+    elsewhere = {"batch_tokens", "optimizer", "select", "threads", "masking", "objective", "corruption"}
     assert set(TrainingSection.model_fields) == names | elsewhere
 
 
