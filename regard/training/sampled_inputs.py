@@ -88,11 +88,18 @@ def in_two_passes(decoder: Decoder, memory: Memory, inputs: Tensor, own: Tensor,
 
 
 def drawn(logits: Tensor, draw: Draw) -> Tensor:
-    """A token of each distribution, none that is never read: (R, V) → (R,)."""
+    """A token of each distribution, none that is never read: (R, V) → (R,).
+
+    A sample is the first token up to which the sum of probabilities is above a random number: one number for each
+    sample, where `torch.multinomial` draws one for each token of the vocabulary, at several times the cost. Logits
+    that are not finite give some token, for it is the loss that tells of them.
+    """
     words = single(logits).index_fill(-1, torch.tensor(NEVER_READ, device=logits.device), -torch.inf)
     if draw == "best":
         return words.argmax(-1)
-    return torch.multinomial(words.softmax(-1), 1).squeeze(-1)
+    sums = words.softmax(-1).cumsum(-1, dtype=torch.float64)
+    numbers = torch.rand(len(words), 1, dtype=torch.float64, device=words.device) * sums[:, -1:]
+    return torch.searchsorted(sums, numbers, right=True).squeeze(-1).clamp(max=words.size(-1) - 1)
 
 
 @contextmanager

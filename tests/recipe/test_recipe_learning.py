@@ -1,5 +1,7 @@
 """Objectives and noise in a recipe: what is built of them, and what is refused."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,3 +218,13 @@ def test_what_cannot_work_is_refused(recipe: dict[str, Any], changes: dict[str, 
     with pytest.raises(RecipeError) as caught:
         recipe_from(changed(recipe, changes))
     assert message in str(caught.value)
+
+
+def test_the_examples_of_the_page_on_training_work() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    own = [part for part in page.split("\n## ") if part.startswith(("What is learned", "Noise"))]
+    blocks = [block for part in own for block in re.findall(r"```yaml\n(.*?)```", part, flags=re.DOTALL)]
+    assert len(blocks) == 3
+    for block in blocks:
+        recipe = parse_recipe(f"data: {{train: a.tsv}}\n{block}", "r")
+        assert (build_objective(recipe), build_corruption(recipe)) != (PLAIN, None)

@@ -177,6 +177,12 @@ def test_samples_have_the_distribution_of_the_model() -> None:
     assert logits[0].tolist() == [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, -1.0]
 
 
+@pytest.mark.parametrize("draw", ["sample", "best"])
+def test_logits_that_are_not_finite_give_tokens(draw: Draw) -> None:
+    tokens = drawn(torch.full((3, 7), torch.nan), draw)
+    assert ((tokens >= 0) & (tokens < 7)).all()
+
+
 @pytest.mark.parametrize("name", ["bahdanau gru", "transformer pre"])
 def test_drawing_is_without_dropout_and_leaves_modes_as_they_were(name: str) -> None:
     system, batch = family(name, dropout=0.5), make_batch(SOURCES, TARGETS)
