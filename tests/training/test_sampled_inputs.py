@@ -31,8 +31,8 @@ class Share:
 
     value: float
 
-    def share(self, step: int) -> float:
-        return self.value if step else 1.0
+    def share(self, step: int) -> float:  # noqa: ARG002
+        return self.value
 
 
 def permitted_best(logits: Tensor) -> int:
@@ -41,7 +41,7 @@ def permitted_best(logits: Tensor) -> int:
     return next(token for token in ranked if token not in (PAD, START, END))
 
 
-def only(batch: Batch, row: int) -> Batch:
+def only(row: int) -> Batch:
     return make_batch([SOURCES[row]], [TARGETS[row]])
 
 
@@ -69,7 +69,7 @@ def test_without_truth_a_recurrent_decoder_runs_freely(name: str) -> None:
     system, batch = family(name), make_batch(SOURCES, TARGETS)
     found = mixed_inputs(system, batch, 0.0, "best")
     for row in range(len(SOURCES)):
-        alone = only(batch, row)
+        alone = only(row)
         with torch.no_grad():
             state, token, written = system.start(alone.sources), START, [START]
             for _ in TARGETS[row]:
@@ -87,7 +87,7 @@ def test_without_truth_a_parallel_decoder_reads_what_it_says_after_the_truth(nam
     system, batch = family(name), make_batch(SOURCES, TARGETS)
     found = mixed_inputs(system, batch, 0.0, "best")
     for row, target in enumerate(TARGETS):
-        alone, wanted = only(batch, row), [START]
+        alone, wanted = only(row), [START]
         for length in range(len(target)):
             with torch.no_grad():
                 state = system.start(alone.sources)
@@ -107,7 +107,7 @@ def test_the_gradient_is_that_of_reading_and_drawing_in_one_go(name: str) -> Non
     system.zero_grad()
     total = torch.zeros((), dtype=torch.float64)
     for row in range(len(SOURCES)):
-        alone = only(batch, row)
+        alone = only(row)
         state, token = system.start(alone.sources), START
         for wanted in (*TARGETS[row], END):
             step = system.step(torch.tensor([[token]]), state)
