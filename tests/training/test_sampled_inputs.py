@@ -31,7 +31,7 @@ class Share:
 
     value: float
 
-    def share(self, step: int) -> float:  # noqa: ARG002
+    def share(self, step: int) -> float:
         return self.value
 
 
@@ -260,3 +260,18 @@ def test_shapes_without_inputs_are_refused() -> None:
     sampling = ScheduledSampling(inner=Likelihood(), decay=NoTruth())
     with pytest.raises(ModelError, match=r"Acceptor reads nothing of its own output.*leave `training\.objective"):
         sampling(system, batch, step=1)
+
+
+@pytest.mark.parametrize("name", ["bahdanau gru", "luong lstm", "transformer pre"])
+def test_half_precision_keeps_every_gradient(name: str) -> None:
+    """autocast keeps the weights it has cast; those of drawing, which have no gradient, must not be taken for others."""
+    system, batch = family(name, dtype=torch.float32).train(), make_batch(SOURCES, TARGETS)
+    gradients = []
+    for decay in (Share(1.0), NoTruth()):
+        system.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = ScheduledSampling(inner=Likelihood(), decay=decay)(system, batch, step=1)
+        loss.sum.backward()
+        gradients.append({key for key, one in system.named_parameters() if one.grad is not None and one.grad.any()})
+    assert gradients[0] == gradients[1]
+    assert len(gradients[0]) > 10
