@@ -264,7 +264,7 @@ def test_shapes_without_inputs_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["bahdanau gru", "luong lstm", "transformer pre"])
 def test_half_precision_keeps_every_gradient(name: str) -> None:
-    """autocast keeps the weights it has cast; those of drawing, which have no gradient, must not be taken for others."""
+    """autocast keeps weights it has cast; those of drawing, which have no gradient, must not be taken again."""
     system, batch = family(name, dtype=torch.float32).train(), make_batch(SOURCES, TARGETS)
     gradients = []
     for decay in (Share(1.0), NoTruth()):
