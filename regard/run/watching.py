@@ -120,11 +120,18 @@ class Watching:
 
 
 def watch(
-    folder: RunFolder, model: Model, prepared: Prepared, judge: Judge, observers: Sequence[Observer], *, epoch: int
-) -> "Watching":
+    folder: RunFolder,
+    model: Model,
+    prepared: Prepared,
+    judge: Judge,
+    observers: Sequence[Observer],
+    *,
+    epoch: int,
+    steady: bool = True,
+) -> Watching:
     """Everything that is told about the training of a run: log, page, warnings, and whoever else listens.
 
-    `epoch` is about how many steps an epoch has.
+    `epoch` is about how many steps an epoch has; `steady` as in `Health`.
     """
     section = model.recipe.training
     page = LiveReport(folder, model, prepared)
@@ -134,7 +141,7 @@ def watch(
         page=page,
         judge=judge,
         system=model.system,
-        health=Health(warmup=section.warmup, clip=section.clip, guessing=_guessing(model)),
+        health=Health(warmup=section.warmup, clip=section.clip, guessing=_guessing(model), steady=steady),
         pace=Pace(validate_every=section.validate_every or max(1, epoch), minutes=section.minutes),
         log=folder.log,
         left_out=prepared.ledger.summary().splitlines(),
