@@ -2,11 +2,12 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ResourceError
-from regard.files import replace_file
+from regard.files import replace_file, sync_folder
 from regard.process import memory_peak
 from regard.training import (
     Ended,
@@ -24,22 +25,30 @@ from regard.training import (
 
 
 class LogWriter:
-    """An observer that writes. On going on from a checkpoint, lines of steps after it are taken back first."""
+    """An observer that writes. On going on from a checkpoint, lines of steps after it are taken back first.
+
+    Once a step is told as saved, its lines are on the disk like its checkpoint.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self._take_back(event.progress.step)
-        lines = [json.dumps(_finite(record), ensure_ascii=False) + "\n" for record in _records(event)]
+        records = (json.dumps(_finite(record), ensure_ascii=False) for record in _records(event))
+        lines = "".join(f"{record}\n" for record in records).encode(errors="backslashreplace")
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write("".join(lines))
+            if isinstance(event, Started | StartedFrom | LeftOut):
+                self._take_back(event.progress.step)
+            with self.path.open("ab") as file:
+                file.write(lines)
+                if isinstance(event, Saved | Ended):
+                    file.flush()
+                    os.fsync(file.fileno())
+                    sync_folder(self.path.parent)
         except OSError as error:
             raise ResourceError(
-                f"{self.path}: cannot be written to ({error.strerror or error}). Checkpoints are intact; make room, "
-                "then run the same command again"
+                f"{self.path}: cannot be written to ({error.strerror or error}), {len(lines):,} bytes are needed. "
+                "Checkpoints are intact; make room, then run the same command again"
             ) from error
 
     def _take_back(self, step: int) -> None:

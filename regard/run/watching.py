@@ -127,13 +127,13 @@ def watch(
     observers: Sequence[Observer],
     *,
     epoch: int,
-    steady: bool = True,
 ) -> Watching:
     """Everything that is told about the training of a run: log, page, warnings, and whoever else listens.
 
-    `epoch` is about how many steps an epoch has; `steady` as in `Health`.
+    `epoch` is about how many steps an epoch has.
     """
     section = model.recipe.training
+    steady = section.objective.sampling is None
     page = LiveReport(folder, model, prepared)
     board = [TensorBoardWriter(folder.path / "tensorboard")] if section.tensorboard else []
     return Watching(
