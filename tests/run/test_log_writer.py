@@ -34,6 +34,7 @@ def stepped(step: int) -> Stepped:
 
 
 EVENTS: list[tuple[Event, dict[str, object]]] = [
+    (LeftOut(at(0), ("one line",)), {"event": "left_out", "lines": ["one line"]}),
     (Started(at(0), 20, 1.5), {"event": "start", "step": 0, "total_steps": 20, "estimated_seconds": 1.5}),
     (
         stepped(10),
@@ -59,7 +60,6 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
         {"event": "sample", "step": 10, "source": "a", "reference": None, "output": "b"},
     ),
     (Warned(at(10), "flat", "hardly"), {"event": "warning", "step": 10, "kind": "flat", "text": "hardly"}),
-    (LeftOut(at(0), ("one line",)), {"event": "left_out", "lines": ["one line"]}),
     (Saved(at(10)), {"event": "saved", "step": 10}),
     (Skipped(at(11), "step 12: loss nan"), {"event": "skipped", "reason": "step 12: loss nan"}),
     (Ended(at(20), "20 steps done"), {"event": "end", "step": 20, "reason": "20 steps done"}),
