@@ -35,7 +35,7 @@ class BulkProgress:
             disable=not console.is_terminal,
         )
         self.task = self.bar.add_task("predicting", total=None)
-        self.total = self.before = self.done = 0
+        self.total = self.before = self.done = self.first = 0
         self.began = self.spoke = time.monotonic()
 
     def __enter__(self) -> "BulkProgress":
@@ -59,6 +59,8 @@ class BulkProgress:
             case Predicted(lines=lines):
                 self.done += lines
                 self._tell()
+                if not self.first:  # loading is over: from here on the pace is steady
+                    self.first, self.began = lines, time.monotonic()
             case Failed(shard=shard, fault=fault, last=last):
                 end = "given up" if last else "trying again"
                 self.console.print(f"{shard}: {fault}; {end}", style="yellow")
@@ -66,7 +68,7 @@ class BulkProgress:
                 self.console.print(f"{output}: {lines:,} lines")
 
     def _tell(self) -> None:
-        pace = self.done / max(time.monotonic() - self.began, 1e-9)
+        pace = (self.done - self.first) / max(time.monotonic() - self.began, 1e-9)
         reached = self.before + self.done
         left = duration((self.total - reached) / pace)
         told = f"{reached:,} of {self.total:,} lines, {pace:,.1f} lines/s, {left} left"

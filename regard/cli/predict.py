@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from regard.cli.bulk import check_place, hire, predict_into
 from regard.data.lines import STDIN
 from regard.errors import UsageError
 
@@ -72,6 +71,9 @@ def predict(
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
     bulk = {"--on": on, "--workers": workers, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
+
+    from regard.cli.bulk import check_place, hire, predict_into
+
     check_place(on or "here")
     given = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     given |= {"typical": typical, "seed": seed}

@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from regard.errors import ResourceError, UsageError
 from regard.run.shards import Asked, Beginning, Outcome, Task, run_files
 
 LOOPBACK: Final = "127.0.0.1"
+REACHED_WITHIN: Final = 10.0
 OBJECTS: Final = 256 * 2**20
 """Bytes of shared memory for objects in flight, beside the weights."""
 
@@ -120,6 +122,7 @@ class OnRay:
         import ray
 
         settings: dict[str, Any] = {}
+        refuse_silent(self.address)
         if local:
             self._folder = tempfile.mkdtemp(prefix="regard-ray-")
             settings = {
@@ -133,10 +136,7 @@ class OnRay:
             ray.init(address=self.address, logging_level=logging.ERROR, **settings)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             self._leave()
-            raise ResourceError(
-                f"the Ray cluster at {self.address} cannot be used ({_last_line(error)}). Is it running, with the same "
-                "versions of Ray and Python? `ray status --address ADDRESS` tells"
-            ) from error
+            raise unusable(self.address, error) from error
         nodes: list[dict[str, Any]] = ray.nodes() if local else []  # type: ignore[no-untyped-call]
         if any(node["NodeManagerAddress"] != LOOPBACK for node in nodes):
             self._leave()
@@ -154,6 +154,25 @@ def require_ray() -> None:
     """Refuse where Ray is not installed, and say how to get it."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--on ray needs Ray, which is not installed: pip install 'regard[ray]'")
+
+
+def refuse_silent(address: str) -> None:
+    """Refuse an address where nothing listens: Ray itself would try it for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise unusable(address, error) from error
+
+
+def unusable(address: str, error: Exception) -> ResourceError:
+    """What to tell where a cluster cannot be reached, or does not fit."""
+    return ResourceError(
+        f"the Ray cluster at {address} cannot be used ({_last_line(error)}). Is it running, with the same versions of "
+        "Ray and Python? `ray status --address ADDRESS` tells"
+    )
 
 
 def _last_line(error: Exception) -> str:
