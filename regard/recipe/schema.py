@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.recipe.learning import CorruptionSection, ObjectiveSection, SamplingSection
 from regard.recipe.parts import ModelSection, Shape
 from regard.recipe.section import Section
 from regard.recipe.shapes import shape_problems
@@ -45,19 +46,23 @@ __all__ = [
     "CategoryEncoderSection",
     "Cell",
     "ConvolutionEncoderSection",
+    "CorruptionSection",
     "DataSection",
     "DecoderSection",
     "EncoderSection",
     "EvaluationSection",
+    "FallSection",
     "MaskingSection",
     "MetricName",
     "ModelSection",
     "NoDecoderSection",
     "NoEncoderSection",
+    "ObjectiveSection",
     "PositionsName",
     "Recipe",
     "RecurrentDecoderSection",
     "RecurrentEncoderSection",
+    "SamplingSection",
     "Score",
     "SearchSection",
     "Section",
@@ -187,6 +192,15 @@ class MaskingSection(Section):
         return self
 
 
+class FallSection(Section):
+    """How the learning rate falls in steps (schedules `by_epoch` and `plateau`)."""
+
+    factor: float = Field(0.5, gt=0, lt=1, description="What the learning rate is multiplied with.")
+    after_epochs: int = Field(5, ge=0, description="`by_epoch`: epochs before it falls first; then after each one.")
+    after_validations: int = Field(2, ge=1, description="`plateau`: validations in a row without a gain.")
+    least: float = Field(0.0, ge=0, le=1, description="Share of the peak below which it does not fall.")
+
+
 class TrainingSection(Section):
     """How the parameters are found."""
 
@@ -195,12 +209,20 @@ class TrainingSection(Section):
     minutes: float | None = Field(None, gt=0, description="Minutes of training, validation included.")
     batch_tokens: int = Field(4096, ge=1, description="Target tokens of a batch (one optimiser update).")
     accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into.")
-    optimizer: Literal["adam"] = Field("adam", description="The optimiser.")
+    optimizer: Literal["adamw", "adam", "sgd"] = Field(
+        "adamw", description="The optimiser; `adamw` decays weights apart from the gradient."
+    )
     learning_rate: float = Field(1e-3, gt=0, description="The (peak) learning rate.")
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates.")
-    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    schedule: Literal["inverse_sqrt", "constant", "linear", "cosine"] = Field(
-        "inverse_sqrt", description="The learning rate over steps; `linear` and `cosine` reach 0 after `steps`."
+    momentum: float = Field(0.0, ge=0, lt=1, description="Share of the last change that is made again (sgd).")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
+    schedule: Literal["inverse_sqrt", "constant", "linear", "cosine", "by_epoch", "plateau"] = Field(
+        "inverse_sqrt",
+        description="The learning rate over steps; `linear` and `cosine` reach 0 after `steps`, `by_epoch` and "
+        "`plateau` fall as `fall` says.",
+    )
+    fall: FallSection = Field(
+        default_factory=lambda: FallSection(), description="How the learning rate falls (by_epoch, plateau)."
     )
     warmup: int = Field(400, ge=0, description="Steps over which the learning rate rises from 0.")
     clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0 for no limit.")
@@ -210,7 +232,18 @@ class TrainingSection(Section):
     patience: int | None = Field(10, ge=1, description="Validations without a gain before training ends; null: never.")
     select: Literal["loss"] | MetricName = Field("loss", description="What validation is judged by.")
     average: int = Field(1, ge=1, description="Validated checkpoints whose weights are averaged at the end.")
+    moving_average: float | None = Field(
+        None, gt=0, lt=1, description="Decay of a moving average of the weights, which is then the model."
+    )
     threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
+    precision: Literal["float32", "bfloat16", "float64"] = Field(
+        "float32", description="Of products; `bfloat16` keeps weights and sums in single precision."
+    )
+    recompute: bool = Field(
+        False, description="Layers compute again in the backward pass what they would keep: less memory, more time."
+    )
+    compile: bool = Field(False, description="Let torch compile the loss; needs a C++ compiler, pays in long runs.")
+    tensorboard: bool = Field(False, description="Also write what TensorBoard shows, into the run folder.")
     freeze: tuple[str, ...] = Field(
         (), description="Parameters that stay as they are, by beginnings of names such as encoder.embedding."
     )
@@ -227,6 +260,12 @@ class TrainingSection(Section):
     masking: MaskingSection = Field(
         default_factory=lambda: MaskingSection(), description="What is hidden (masked language models)."
     )
+    objective: ObjectiveSection = Field(
+        default_factory=ObjectiveSection, description="What is learned beside the likelihood of the truth."
+    )
+    corruption: CorruptionSection = Field(
+        default_factory=CorruptionSection, description="Noise on training data, drawn anew in each epoch."
+    )
 
     @model_validator(mode="after")
     def _bounded(self) -> "TrainingSection":
@@ -234,6 +273,13 @@ class TrainingSection(Section):
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
         if self.schedule in ("linear", "cosine") and self.steps is None:
             raise ValueError(f"`schedule: {self.schedule}` falls to 0 at the end: give the number of `steps`")
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"`momentum` is for `optimizer: sgd`; {self.optimizer} has `betas`")
+        if self.schedule == "plateau" and self.patience is not None and self.patience <= self.fall.after_validations:
+            raise ValueError(
+                f"`patience: {self.patience}` ends training before the rate can fall after "
+                f"{self.fall.after_validations} validations; give more `patience` or fewer `fall.after_validations`"
+            )
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
         for name, factor in self.rates.items():

@@ -19,7 +19,19 @@ from regard.run.preparation import Prepared, prepare_run, redraw_with, write_pre
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
-from regard.training import Event, Observer, Outcome, StartedFrom, Trainer, Validated, average, load_weights, weights
+from regard.training import (
+    Event,
+    Likelihood,
+    Observer,
+    Outcome,
+    StartedFrom,
+    Trainer,
+    Validated,
+    average,
+    load_weights,
+    weights,
+)
+from regard.training.interrupt import heeding_signals
 
 MAY_CHANGE = {
     "training": {
@@ -56,7 +68,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
     folder = RunFolder(Path(recipe.run))
     folder.create()
-    with folder.locked():
+    with folder.locked(), heeding_signals():
         check_start(recipe, folder, overwrite=overwrite)
         if overwrite:
             folder.clear()
@@ -102,6 +114,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         system,
         corpus,
         settings=training_settings(recipe),
+        objective=Likelihood(smoothing=section.label_smoothing),
         validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
         observers=[LogWriter(folder.log), keep_best, *observers],
