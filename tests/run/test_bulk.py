@@ -492,10 +492,11 @@ def test_the_driver_is_killed_at_random_moments(bench: Bench) -> None:
     asked, file, output = bench.asked(beam=3), bench.lines("in", 600), bench.folder / "out"
     expected, _ = bench.plain(file, asked)
     draw = random.Random(7)
-    begun = time.monotonic()
     bench.predict([file], f"{bench.folder}/whole/", asked, shard_lines=8)
-    pace = (time.monotonic() - begun) / KILLS
-    finished = 0
+
+    def parts() -> int:
+        return len(list((output / ".bulk").glob("*.part")))
+
     for _ in range(KILLS):
         child = os.fork()
         if not child:
@@ -503,13 +504,16 @@ def test_the_driver_is_killed_at_random_moments(bench: Bench) -> None:
                 bench.predict([file], f"{output}/", asked, shard_lines=8)
             finally:
                 os._exit(0)
-        time.sleep(draw.uniform(0, 0.7 * pace))
-        before = finished
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        before, more = parts(), draw.randint(0, 5)
+        try:
+            wait_until(lambda: parts() >= before + more, "no shard was finished")  # noqa: B023 called at once
+            time.sleep(draw.uniform(0, 0.05))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status)
-        finished = len(list((output / ".bulk").glob("*.part")))
-        assert finished >= before
+        assert parts() >= before + more
+    finished = parts()
     _, events = bench.predict([file], f"{output}/", asked, shard_lines=8)
     assert isinstance(events[0], Begun)
     assert events[0].finished == 8 * finished > 0

@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "in.txt"
     path.write_text("".join(f"{line}\n" for line in (toy_sources(100) * LINES)[:LINES]))
     return path
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a killed driver leaves is deleted. Names of sockets must be short, so this is not `tmp_path`."""
+    with tempfile.TemporaryDirectory(prefix="r-", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
 
 
 def expected(trained: Trained, file: Path) -> bytes:
