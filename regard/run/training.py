@@ -11,6 +11,7 @@ from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
+from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
@@ -21,7 +22,6 @@ from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
 from regard.training import (
     Event,
-    Likelihood,
     Observer,
     Outcome,
     StartedFrom,
@@ -101,6 +101,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         tokens=section.batch_tokens,
         seed=recipe.seed,
         redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
+        corruption=build_corruption(recipe),
     )
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
@@ -114,7 +115,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         system,
         corpus,
         settings=training_settings(recipe),
-        objective=Likelihood(smoothing=section.label_smoothing),
+        objective=build_objective(recipe),
         validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
         observers=[LogWriter(folder.log), keep_best, *observers],

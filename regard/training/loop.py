@@ -329,7 +329,8 @@ class Trainer:
         if checkpoint is None:
             self.checkpoints.set_aside(self.checkpoints.steps())
             return damages
-        restore(self, checkpoint)
+        with self.checkpoints.fitting(checkpoint, self.system.named_parameters()):
+            restore(self, checkpoint)
         progress = self.progress
         lost = {
             step: damage
