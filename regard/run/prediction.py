@@ -159,10 +159,10 @@ class Predictor:
         self.capacity = capacity
         self.max_source = max_source
 
-    def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        """One prediction for each text, in order."""
+    def run(self, texts: Iterable[str], first: int = 0) -> Iterator[Prediction]:
+        """One prediction for each text, in order; the texts are numbered from `first`."""
         rest = iter(texts)
-        number = 0
+        number = first
         while window := list(islice(rest, self.ahead)):
             yield from self._window(window, number)
             number += len(window)
