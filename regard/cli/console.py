@@ -36,6 +36,8 @@ def colour() -> bool:
 
 def score_lines(name: str, scores: "tuple[Score, ...]") -> list[str]:
     """A table of scores that reads well in a narrow terminal too."""
+    if not scores:
+        return [f"{name}: nothing could be judged"]
     rows = []
     width = max(len(score.name) for score in scores)
     for score in scores:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch, Category, Ids, Image, Source, Sources, pad, source_ids
-from regard.data.example import Misfit
+from regard.data.example import Misfit, NothingToLearn
 from regard.data.pictures import Pictures
 from regard.data.store import Row, Store
 from regard.errors import DataError
@@ -320,7 +320,10 @@ class MaskCollation(Collation):
         return self.source.streams
 
     def encode(self, source: str, target: str) -> dict[str, Row]:  # noqa: ARG002
-        return self.source.encode(source)
+        rows = self.source.encode(source)
+        if len(rows["source"]) and all(id_ == UNKNOWN for id_ in rows["source"]):
+            raise NothingToLearn("every item of the text is unknown, so there is none to hide and ask for")
+        return rows
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
         texts = rows["source"]

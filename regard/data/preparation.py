@@ -19,7 +19,7 @@ from typing import Final, Literal, Self
 
 import numpy as np
 
-from regard.data.example import Example, Misfit
+from regard.data.example import Example, Misfit, NothingToLearn
 from regard.data.ledger import Ledger
 from regard.data.store import FORMAT, LEDGER, MANIFEST, Row, Store, hash_file
 from regard.errors import DataError, ResourceError, UsageError
@@ -110,6 +110,9 @@ class _Rules:
         """Ids of each stream, or None for an example that is left out."""
         try:
             rows = self._encode(example.source, example.target)
+        except NothingToLearn as nothing:
+            self.ledger.add("nothing", example.place, str(nothing))
+            return None
         except Misfit as misfit:
             self._leave_out_misfit(example, str(misfit))
             return None
