@@ -34,6 +34,7 @@ from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
 from regard.search import Sampling, SearchOptions
 from regard.special import UNKNOWN
+from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -177,7 +178,7 @@ class Model:
         source = prediction.source
         if prediction.cut_source:  # what was read of it
             text, *columns = self.collation.source.columns(source)
-            text = text[: self.texts.source.encode(text).spans[self.recipe.data.max_length - 1][1]]
+            text = text[: encode_beginning(self.texts.source, text).spans[self.recipe.data.max_length - 1][1]]
             factors, words = len(self.texts.factors), len(words_of(text))
             kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
             source = "\t".join((text, *kept, *columns[factors:]))

@@ -13,6 +13,7 @@ from regard.data.store import Row
 from regard.models import MaskedLanguageModel, Rater, System
 from regard.run.prediction import AHEAD
 from regard.text import Tokenizer
+from regard.text.beginning import LONGEST_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class PairScorer:
         rows = read_pair(self.collation, source, target)
         for name in self.collation.bounded:
             if len(rows[name]) > self.longest:
-                raise Misfit(f"{len(rows[name]):,} tokens ({name}) are more than data.max_length ({self.longest})")
+                count = "all those" if len(rows[name]) > LONGEST_TEXT else f"{len(rows[name]):,}"
+                raise Misfit(f"{count} tokens ({name}) are more than data.max_length ({self.longest})")
         return rows
 
     @torch.no_grad()
