@@ -51,9 +51,9 @@ class Output:
 class Prediction:
     """What was made of one text. A blank text has no outputs.
 
-    `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest, a part of them); `fault` says what was wrong with
-    the source where it could not be read at all; `unseen` are attributes that training did not have, and that are
-    left out.
+    `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
+    them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
+    training did not have, and that are left out.
     """
 
     source: str
