@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -26,6 +25,7 @@ def score(
     A language model tells log p(text) of each text. A pair that does not fit the model gives a blank line and is
     counted.
     """
+    from regard.cli.console import standard_output
     from regard.data import Ledger
     from regard.run.model import Model
     from regard.run.sets import read_set
@@ -36,13 +36,13 @@ def score(
     scores = model.score_many((example.source, example.target) for example in examples)
     total, tokens = 0.0, 0
     faults: list[str] = []
-    for example, scored in zip(examples, scores, strict=True):
-        total -= scored.log_probability
-        tokens += len(scored.log_probabilities)
-        if scored.fault:
-            faults.append(f"{example.place}: {scored.fault}")
-        sys.stdout.write(_line(scored, jsonl=jsonl) + "\n")
-    sys.stdout.flush()
+    with standard_output() as output:
+        for example, scored in zip(examples, scores, strict=True):
+            total -= scored.log_probability
+            tokens += len(scored.log_probabilities)
+            if scored.fault:
+                faults.append(f"{example.place}: {scored.fault}")
+            output.write(_line(scored, jsonl=jsonl) + "\n")
     for warning in ledger.summary().splitlines():
         typer.echo(f"regard: {warning}", err=True)
     if faults:
