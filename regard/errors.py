@@ -50,3 +50,11 @@ class BusyError(RegardError):
     """Another process holds what is needed."""
 
     exit_code = 8
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory; on a CPU torch says so in a RuntimeError."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, RuntimeError) and any(each in str(error) for each in words)

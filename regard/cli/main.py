@@ -12,7 +12,7 @@ import typer
 
 from regard import __version__
 from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
-from regard.errors import RegardError, ResourceError
+from regard.errors import RegardError, ResourceError, out_of_memory
 from regard.process import spin_shortly
 
 app = typer.Typer(
@@ -63,17 +63,12 @@ def main() -> None:
         typer.echo(f"regard: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             traceback.print_exc()
             typer.echo("regard: this is a bug in regard; please report it with the lines above", err=True)
             sys.exit(1)
         typer.echo("regard: there is not enough memory; try a smaller model, batch or beam", err=True)
         sys.exit(ResourceError.exit_code)
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Whether there was no memory; on a CPU torch says so in a RuntimeError."""
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error)
 
 
 if __name__ == "__main__":

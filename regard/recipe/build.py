@@ -53,7 +53,7 @@ from regard.recipe.schema import (
 )
 from regard.recipe.texts import Texts
 from regard.search import Sampling, SearchOptions
-from regard.training import Settings
+from regard.training import Fall, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +272,16 @@ def training_settings(recipe: Recipe) -> Settings:
         epochs=section.epochs,
         minutes=section.minutes,
         learning_rate=section.learning_rate,
+        optimizer=section.optimizer,
         betas=section.betas,
+        momentum=section.momentum,
         weight_decay=section.weight_decay,
         schedule=section.schedule,
+        fall=Fall(**section.fall.model_dump()),
         warmup=section.warmup,
         clip=section.clip,
-        label_smoothing=section.label_smoothing,
+        precision=section.precision,
+        moving_average=section.moving_average,
         accumulate=section.accumulate,
         validate_every=section.validate_every,
         save_every=section.save_every,

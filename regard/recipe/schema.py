@@ -5,11 +5,11 @@ A recipe is data: frozen, without code, without paths to import. Unknown keys ar
 (`model.encoder.layers`). Sizes that come from data (a vocabulary, the number of rows) are never fields here.
 """
 
-import math
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.recipe.learning import CorruptionSection, ObjectiveSection, SamplingSection
 from regard.recipe.parts import ModelSection, Shape
 from regard.recipe.section import Section
 from regard.recipe.shapes import shape_problems
@@ -33,6 +33,7 @@ from regard.recipe.sides import (
     TransformerDecoderSection,
     TransformerEncoderSection,
 )
+from regard.recipe.training import FallSection, MaskingSection, MetricName, TrainingSection
 
 __all__ = [
     "BUCKETS",
@@ -45,19 +46,23 @@ __all__ = [
     "CategoryEncoderSection",
     "Cell",
     "ConvolutionEncoderSection",
+    "CorruptionSection",
     "DataSection",
     "DecoderSection",
     "EncoderSection",
     "EvaluationSection",
+    "FallSection",
     "MaskingSection",
     "MetricName",
     "ModelSection",
     "NoDecoderSection",
     "NoEncoderSection",
+    "ObjectiveSection",
     "PositionsName",
     "Recipe",
     "RecurrentDecoderSection",
     "RecurrentEncoderSection",
+    "SamplingSection",
     "Score",
     "SearchSection",
     "Section",
@@ -73,7 +78,6 @@ __all__ = [
 
 Unit = Literal["word", "character", "byte", "bpe", "unigram", "codes", "inflection", "imported"]
 Answer = Literal["label", "number"]
-MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance", "pearson", "squared_error"]
 
 
 class DataSection(Section):
@@ -170,75 +174,6 @@ class TextSection(Section):
                 "unit `inflection` is for the source side only: set `shared: false`, `source.unit: inflection`, and "
                 "another `unit` for the target"
             )
-        return self
-
-
-class MaskingSection(Section):
-    """What is hidden of a text (Devlin et al. 2019, 3.1)."""
-
-    share: float = Field(0.15, gt=0, lt=1, description="Share of the items that are asked for.")
-    masked: float = Field(0.8, ge=0, le=1, description="Of these, the share that is hidden.")
-    replaced: float = Field(0.1, ge=0, le=1, description="Of these, the share that is replaced by another item.")
-
-    @model_validator(mode="after")
-    def _shares(self) -> "MaskingSection":
-        if self.masked + self.replaced > 1:
-            raise ValueError(f"`masked` {self.masked} and `replaced` {self.replaced} are more than all together")
-        return self
-
-
-class TrainingSection(Section):
-    """How the parameters are found."""
-
-    steps: int | None = Field(None, ge=1, description="Optimiser updates; whichever limit comes first ends training.")
-    epochs: int | None = Field(None, ge=1, description="Passes over the data.")
-    minutes: float | None = Field(None, gt=0, description="Minutes of training, validation included.")
-    batch_tokens: int = Field(4096, ge=1, description="Target tokens of a batch (one optimiser update).")
-    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into.")
-    optimizer: Literal["adam"] = Field("adam", description="The optimiser.")
-    learning_rate: float = Field(1e-3, gt=0, description="The (peak) learning rate.")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates.")
-    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    schedule: Literal["inverse_sqrt", "constant", "linear", "cosine"] = Field(
-        "inverse_sqrt", description="The learning rate over steps; `linear` and `cosine` reach 0 after `steps`."
-    )
-    warmup: int = Field(400, ge=0, description="Steps over which the learning rate rises from 0.")
-    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0 for no limit.")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Probability spread over the vocabulary.")
-    validate_every: int | None = Field(None, ge=1, description="Steps between validations; an epoch if left out.")
-    save_every: int | None = Field(None, ge=1, description="Steps between checkpoints; each validation if left out.")
-    patience: int | None = Field(10, ge=1, description="Validations without a gain before training ends; null: never.")
-    select: Literal["loss"] | MetricName = Field("loss", description="What validation is judged by.")
-    average: int = Field(1, ge=1, description="Validated checkpoints whose weights are averaged at the end.")
-    threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
-    freeze: tuple[str, ...] = Field(
-        (), description="Parameters that stay as they are, by beginnings of names such as encoder.embedding."
-    )
-    rates: dict[str, float] = Field(
-        default_factory=dict,
-        description="Factors of the learning rate by beginnings of names; the longest that fits counts.",
-    )
-    layer_decay: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Factor of the learning rate from each layer to the one below it; embeddings last.",
-    )
-    masking: MaskingSection = Field(
-        default_factory=lambda: MaskingSection(), description="What is hidden (masked language models)."
-    )
-
-    @model_validator(mode="after")
-    def _bounded(self) -> "TrainingSection":
-        if self.steps is None and self.epochs is None and self.minutes is None and self.patience is None:
-            raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
-        if self.schedule in ("linear", "cosine") and self.steps is None:
-            raise ValueError(f"`schedule: {self.schedule}` falls to 0 at the end: give the number of `steps`")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
-        for name, factor in self.rates.items():
-            if not 0 < factor < math.inf:
-                raise ValueError(f"`rates` has the factor {factor:g} for {name!r}; it must be above 0 and finite")
         return self
 
 

@@ -2,30 +2,39 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ResourceError
-from regard.files import replace_file
+from regard.files import replace_file, sync_folder
 from regard.training import Ended, Event, Saved, Skipped, Started, StartedFrom, Stepped, Validated
 
 
 class LogWriter:
-    """An observer that writes. On going on from a checkpoint, lines of steps after it are taken back first."""
+    """An observer that writes. On going on from a checkpoint, lines of steps after it are taken back first.
+
+    Once a step is told as saved, its lines are on the disk like its checkpoint.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self._take_back(event.progress.step)
+        line = (json.dumps(_finite(_record(event)), ensure_ascii=False) + "\n").encode()
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(_finite(_record(event)), ensure_ascii=False) + "\n")
+            if isinstance(event, Started | StartedFrom):
+                self._take_back(event.progress.step)
+            with self.path.open("ab") as file:
+                file.write(line)
+                if isinstance(event, Saved | Ended):
+                    file.flush()
+                    os.fsync(file.fileno())
+                    sync_folder(self.path.parent)
         except OSError as error:
             raise ResourceError(
-                f"{self.path}: cannot be written to ({error.strerror or error}). Checkpoints are intact; make room, "
-                "then run the same command again"
+                f"{self.path}: cannot be written to ({error.strerror or error}), {len(line):,} bytes are needed. "
+                "Checkpoints are intact; make room, then run the same command again"
             ) from error
 
     def _take_back(self, step: int) -> None:

@@ -11,6 +11,7 @@ from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
+from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
@@ -19,7 +20,18 @@ from regard.run.preparation import Prepared, prepare_run, redraw_with, write_pre
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
-from regard.training import Event, Observer, Outcome, StartedFrom, Trainer, Validated, average, load_weights, weights
+from regard.training import (
+    Event,
+    Observer,
+    Outcome,
+    StartedFrom,
+    Trainer,
+    Validated,
+    average,
+    load_weights,
+    weights,
+)
+from regard.training.interrupt import heeding_signals
 
 MAY_CHANGE = {
     "training": {
@@ -56,7 +68,7 @@ def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool
     """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
     folder = RunFolder(Path(recipe.run))
     folder.create()
-    with folder.locked():
+    with folder.locked(), heeding_signals():
         check_start(recipe, folder, overwrite=overwrite)
         if overwrite:
             folder.clear()
@@ -89,6 +101,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         tokens=section.batch_tokens,
         seed=recipe.seed,
         redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
+        corruption=build_corruption(recipe),
     )
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
@@ -102,6 +115,7 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         system,
         corpus,
         settings=training_settings(recipe),
+        objective=build_objective(recipe),
         validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
         observers=[LogWriter(folder.log), keep_best, *observers],

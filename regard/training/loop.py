@@ -2,34 +2,39 @@
 
 A step is one optimiser update on one global batch, which may be split into micro-batches. The loss of a step is the sum
 over its tokens divided by their count, however it is split. Whatever happens between two steps (validation, saving, an
-interruption) leaves the next step as it would have been: all state is in weights, optimiser, torch's random state,
-`Progress` and, for the next line of the log, `Meter`.
+interruption) leaves the next step as it would have been: random numbers of an update follow from (seed, step), and all
+state is in weights, optimiser, moving average, `Progress` and, for the next line of the log, `Meter`.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
-from regard.errors import DivergedError
+from regard.errors import DivergedError, ResourceError, out_of_memory
 from regard.models import System
-from regard.training.checkpoints import Checkpoint, Checkpoints
+from regard.training.checkpoints import Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
+from regard.training.objective import Likelihood, Objective
+from regard.training.optimizers import build_optimizer
 from regard.training.progress import Progress
+from regard.training.saving import restore, snapshot
 from regard.training.settings import Settings, learning_rate
+from regard.training.weights import MovingAverage
 
 SKIPS_IN_A_ROW = 3
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam keeps of each parameter."""
+FINEST = 8
+"""A batch that memory is too small for is split into at most so many times the micro-batches of the settings."""
 
 
 class Corpus(Protocol):
@@ -72,78 +77,148 @@ class Trainer:
         settings: Settings,
         validate: Callable[[System], Verdict],
         checkpoints: Checkpoints,
+        objective: Objective | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self.system = system
+        self.system = system.double() if settings.precision == "float64" else system
         self.corpus = corpus
         self.settings = settings
         self.validate = validate
         self.checkpoints = checkpoints
+        self.objective = objective or Likelihood()
         self.observers = observers
         learning = groups(system.named_parameters(), settings)
         system.requires_grad_(False)
         for parameter in (one for group in learning for one in group.parameters):
             parameter.requires_grad_(True)
-        self.optimizer = torch.optim.AdamW(
-            [{"params": group.parameters, "factor": group.factor} for group in learning],
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-        )
+        self.optimizer = build_optimizer(learning, settings)
+        self.moving = None if settings.moving_average is None else MovingAverage(system, settings.moving_average)
         self.progress = Progress()
         self.meter = Meter()
 
     def run(self) -> Outcome:
         """Go on from the latest checkpoint, or start, and train until a limit is reached."""
-        settings = self.settings
-        torch.manual_seed(settings.seed)
-        damages = self.resume()
-        total = self.expected_steps()
-        self.tell(Started(self.progress, total, self.estimate(total), tuple(damages)))
-        with heeding_signals() as interrupt:
-            for cursor, parts in self.corpus.from_(self.progress.cursor, settings.accumulate):
-                if reason := self.reason_to_end():
-                    break
-                began = time.perf_counter()
-                self.system.train()
-                self.update(parts, cursor)
-                self.meter.seconds += (elapsed := time.perf_counter() - began)
-                self.progress = replace(self.progress, seconds=self.progress.seconds + elapsed)
-                if self.progress.step:
-                    self.between_steps()
-                if interrupt.number is not None:
-                    self.save()
-                    raise Interrupted(interrupt.number, self.progress.step)
-        if self.meter.steps:
-            self.tell_means()
-        if not self.progress.validated or self.progress.validated[-1] != self.progress.step:
+        with heeding_signals() as self.interrupt:
+            damages = self.resume()
+            total = self.expected_steps()
+            self.tell(Started(self.progress, total, self.estimate(total), tuple(damages)))
+            with self.interrupt.held():
+                reason = self.learn()
+                self.tell(Ended(self.progress, reason))
+                return Outcome(self.progress, reason)
+
+    def learn(self) -> str:
+        """Step after step, until there is a reason to end."""
+        if self.progress.step:
+            self.between_steps()
+        batches = self.batches()
+        while not (reason := self.reason_to_end()):
+            cursor, parts = next(batches)
+            began = time.perf_counter()
+            self.system.train()
+            self.update(parts, cursor)
+            self.meter.seconds += (elapsed := time.perf_counter() - began)
+            self.progress = replace(self.progress, seconds=self.progress.seconds + elapsed)
+            if self.progress.step:
+                self.between_steps()
+            if self.interrupt.number is not None:
+                self.save()
+                raise Interrupted(self.interrupt.number, self.progress.step)
+        if not self.progress.step:
             self.judge()
             self.save()
-        self.tell(Ended(self.progress, reason))
-        return Outcome(self.progress, reason)
+        return reason
+
+    def batches(self) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        """Batches from where training stands; one that memory was too small to make is tried a second time."""
+        failed = False
+        while True:
+            try:
+                for made in self.corpus.from_(self.progress.cursor, self.settings.accumulate):
+                    failed = False
+                    yield made
+            except MemoryError as error:
+                if failed:
+                    raise self.no_memory("the next batch could not be made") from error
+                failed = True
 
     def update(self, parts: Sequence[Batch], cursor: Cursor) -> None:
         """One optimiser update; left out, and counted, if its loss or gradient is not finite."""
         step = self.progress.step + 1
-        rate = learning_rate(step, self.settings)
+        rate = learning_rate(step, self.settings, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
+        count, total, likelihood = self.gradient(parts, step)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.system.parameters(), self.settings.clip or math.inf))
+        self.progress = self.progress.moved(cursor)
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            self.skip(f"step {step}: loss {total / max(count, 1):.4g}, gradient norm {norm:.4g}")
+            return
+        self.apply()
+        if self.moving is not None:
+            self.moving.update(step)
+        self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
+        self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
+
+    def gradient(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
+        """The gradient of a batch: its tokens, loss and likelihood.
+
+        Where memory is too small for it, the same batch is tried again in more micro-batches.
+        """
+        finer = 1
+        while True:
+            try:
+                return self.backward(parts, step)
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                self.optimizer.zero_grad(set_to_none=True)
+                if finer >= FINEST:
+                    tokens = sum(part.tokens for part in parts)
+                    raise self.no_memory(f"a batch of {tokens:,} tokens does not fit, however it is split") from error
+                finer *= 2
+                _, parts = next(iter(self.corpus.from_(self.progress.cursor, self.settings.accumulate * finer)))
+
+    def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
+        """One pass over all micro-batches, with the random numbers of this step."""
+        torch.manual_seed(step_seed(self.settings.seed, step))
         self.optimizer.zero_grad(set_to_none=True)
         count = sum(part.tokens for part in parts)
         total = likelihood = 0.0
         for part in parts:
-            loss = self.system.loss(part, smoothing=self.settings.label_smoothing)
+            with self.casting():
+                loss = self.objective(self.system, part, step=step)
             (loss.sum / count).backward()
             total += float(loss.sum.detach())
             likelihood += float(loss.parts["likelihood"])
-        norm = float(torch.nn.utils.clip_grad_norm_(self.system.parameters(), self.settings.clip or math.inf))
-        self.progress = self.progress.moved(cursor)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            self.skip(f"step {step}: loss {total / count:.4g}, gradient norm {norm:.4g}")
-            return
-        self.optimizer.step()
-        self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
-        self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
+        return count, total, likelihood
+
+    def apply(self) -> None:
+        """Let the optimiser change the weights."""
+        try:
+            self.optimizer.step()
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise ResourceError(
+                f"there is not enough memory for the optimiser at step {self.progress.step + 1:,}. Checkpoints, if "
+                "there are any, are intact: run the same command again to go on from the latest, or take a smaller "
+                "model"
+            ) from error
+
+    def casting(self) -> AbstractContextManager[object]:
+        """Products in half precision, where that is wanted."""
+        if self.settings.precision != "bfloat16":
+            return nullcontext()
+        return torch.autocast(next(self.system.parameters()).device.type, dtype=torch.bfloat16)
+
+    def no_memory(self, reason: str) -> ResourceError:
+        """What ends a training whose memory is too small. No update was half done, so that its state can be saved."""
+        self.save()
+        return ResourceError(
+            f"there is not enough memory: {reason}. The state after step {self.progress.step:,} is saved; go on with a "
+            "higher training.accumulate, or start anew with a smaller training.batch_tokens or data.max_length"
+        )
 
     def skip(self, reason: str) -> None:
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
@@ -164,22 +239,37 @@ class Trainer:
             self.meter = Meter()
         every = settings.validate_every
         due = over or (progress.step % every == 0 if every else progress.position == 0)
-        if due and (not progress.validated or progress.validated[-1] != progress.step):
+        if due and progress.judged_step != progress.step:
             self.judge()
         save = settings.save_every is not None and progress.step % settings.save_every == 0
         if due or save:
             self.save()
 
     def judge(self) -> None:
+        """Validate the weights as they would be used. Who interrupts this finds it done when training goes on."""
         began = time.perf_counter()
         self.system.eval()
-        with keeping_random_state():
-            verdict = self.validate(self.system)
-        seconds = self.progress.seconds + time.perf_counter() - began
+        try:
+            with self.shown():
+                with self.interrupt.let_through():
+                    verdict = self.validate(self.system)
+                self.judged(verdict, time.perf_counter() - began)
+        except Interrupted as interrupted:
+            self.save()
+            raise Interrupted(interrupted.number, self.progress.step) from None
+
+    def judged(self, verdict: Verdict, seconds: float) -> None:
+        """Remember a verdict, and tell it while the system has the weights that were judged."""
         before = self.progress.best_step
-        self.progress = replace(self.progress, seconds=seconds).judged(verdict.value, average=self.settings.average)
+        self.progress = replace(self.progress, seconds=self.progress.seconds + seconds).judged(
+            verdict.value, average=self.settings.average, fall_after=self.settings.validations_to_fall
+        )
         gained = self.progress.best_step != before
         self.tell(Validated(self.progress, verdict.loss, verdict.metrics, gained))
+
+    def shown(self) -> AbstractContextManager[None]:
+        """The system has the weights that are judged, saved as the model and used in the end."""
+        return nullcontext() if self.moving is None else self.moving.shown()
 
     def reason_to_end(self) -> str:
         """Why training is over, or nothing."""
@@ -210,15 +300,12 @@ class Trainer:
             return left
         self.system.train()
         times: list[float] = []
-        with keeping_random_state():
-            for _, parts in self.corpus.from_(Cursor(epoch=self.progress.epoch, position=0), self.settings.accumulate):
-                began = time.perf_counter()
-                for part in parts:
-                    loss = self.system.loss(part, smoothing=self.settings.label_smoothing)
-                    (loss.sum / loss.count).backward()
-                times.append(time.perf_counter() - began)
-                if len(times) == 5:
-                    break
+        for _, parts in self.corpus.from_(Cursor(epoch=self.progress.epoch, position=0), self.settings.accumulate):
+            began = time.perf_counter()
+            self.gradient(parts, self.progress.step + 1)
+            times.append(time.perf_counter() - began)
+            if len(times) == 5:
+                break
         self.optimizer.zero_grad(set_to_none=True)
         by_steps = (total - self.progress.step) * sorted(times[1:])[len(times) // 2 - 1]
         return by_steps if left is None else min(left, by_steps)
@@ -227,14 +314,7 @@ class Trainer:
         """Save, and delete what is needed neither to go on, nor as the best, nor for the average."""
         if self.progress.step in self.checkpoints.steps():
             return
-        self.checkpoints.save(
-            Checkpoint(
-                step=self.progress.step,
-                model=weights(self.system),
-                optimizer={**self._moments(), "random": torch.get_rng_state()},
-                state={"progress": self.progress.to_json(), "meter": self.meter.to_json()},
-            )
-        )
+        self.checkpoints.save(snapshot(self))
         self.checkpoints.keep({self.progress.step, self.progress.best_step, *self.progress.validated})
         self.tell(Saved(self.progress))
 
@@ -249,13 +329,9 @@ class Trainer:
         if checkpoint is None:
             self.checkpoints.set_aside(self.checkpoints.steps())
             return damages
-        load_weights(self.system, checkpoint.model)
-        for name, parameter in self.system.named_parameters():
-            if f"{name}/step" in checkpoint.optimizer:
-                self.optimizer.state[parameter] = {key: checkpoint.optimizer[f"{name}/{key}"] for key in MOMENTS}
-        torch.set_rng_state(checkpoint.optimizer["random"])
-        self.meter = Meter.from_json(checkpoint.state["meter"])
-        progress = Progress.from_json(checkpoint.state["progress"])
+        with self.checkpoints.fitting(checkpoint, self.system.named_parameters()):
+            restore(self, checkpoint)
+        progress = self.progress
         lost = {
             step: damage
             for step in sorted({progress.best_step, *progress.validated} - {0, progress.step})
@@ -266,52 +342,18 @@ class Trainer:
         self.checkpoints.set_aside((*lost, *later))
         return [*damages, *lost.values()]
 
-    def _moments(self) -> dict[str, Tensor]:
-        """The state of the optimiser by name; empty before the first update."""
-        return {
-            f"{name}/{key}": self.optimizer.state[parameter][key]
-            for name, parameter in self.system.named_parameters()
-            if parameter in self.optimizer.state
-            for key in MOMENTS
-        }
-
     def tell_means(self) -> None:
-        self.tell(self.meter.stepped(self.progress, learning_rate(self.progress.step, self.settings)))
+        self.tell(self.meter.stepped(self.progress, learning_rate(self.progress.step, self.settings, self.progress)))
 
     def tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
 
 
+def step_seed(seed: int, step: int, rank: int = 0) -> int:
+    """What torch's random state follows from in one update: the same whatever came before it."""
+    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0])
+
+
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-class keeping_random_state:  # noqa: N801
-    """What is drawn inside leaves the random state outside as it was."""
-
-    def __enter__(self) -> None:
-        self.state = torch.get_rng_state()
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_rng_state(self.state)
-
-
-def weights(system: System) -> dict[str, Tensor]:
-    """Every parameter once, under its first name: tied weights are not repeated."""
-    return {name: parameter.detach().clone() for name, parameter in system.named_parameters()}
-
-
-def load_weights(system: System, tensors: Mapping[str, Tensor]) -> None:
-    """Copy weights into a system that has the same names and shapes."""
-    with torch.no_grad():
-        for name, parameter in system.named_parameters():
-            parameter.copy_(tensors[name])
-
-
-def average(all_weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights, summed in double precision."""
-    return {
-        name: torch.stack([one[name].double() for one in all_weights]).mean(0).to(tensor.dtype)
-        for name, tensor in all_weights[0].items()
-    }

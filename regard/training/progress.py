@@ -1,8 +1,8 @@
-"""How far a training has come: everything the loop must remember besides weights, optimiser and random state."""
+"""How far a training has come: everything the loop must remember besides weights and optimiser."""
 
 import math
 from collections.abc import Container
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from regard.data.batches import Cursor
@@ -10,7 +10,11 @@ from regard.data.batches import Cursor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Counts after `step` updates. `validated` lists the steps whose checkpoints may be averaged."""
+    """Counts after `step` updates. `validated` lists the steps whose checkpoints may be averaged.
+
+    `judged_step` is the last step that was validated, `falls` how often the learning rate fell on a plateau, `flat` the
+    validations without a gain since then.
+    """
 
     step: int = 0
     epoch: int = 0
@@ -21,6 +25,9 @@ class Progress:
     best_step: int = 0
     without_gain: int = 0
     skipped: int = 0
+    judged_step: int = 0
+    falls: int = 0
+    flat: int = 0
     validated: tuple[int, ...] = ()
 
     @property
@@ -31,14 +38,19 @@ class Progress:
         """With the data before `cursor` done."""
         return replace(self, epoch=cursor.epoch, position=cursor.position)
 
-    def judged(self, value: float, *, average: int) -> "Progress":
+    def judged(self, value: float, *, average: int, fall_after: int | None = None) -> "Progress":
         """After a validation whose `value` is better when larger; one that is not a number is no gain."""
         gained = not math.isnan(value) and (self.best is None or value > self.best)
+        flat = 0 if gained else self.flat + 1
+        falling = fall_after is not None and flat >= fall_after
         return replace(
             self,
             best=value if gained else self.best,
             best_step=self.step if gained else self.best_step,
             without_gain=0 if gained else self.without_gain + 1,
+            judged_step=self.step,
+            falls=self.falls + falling,
+            flat=0 if falling else flat,
             validated=(*self.validated, self.step)[-average:],
         )
 
@@ -57,4 +69,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Progress":
-        return cls(**{**record, "validated": tuple(record["validated"])})
+        """What `to_json` made; counts that an earlier version did not have begin anew."""
+        known = {field.name for field in fields(cls)}
+        kept = {name: value for name, value in record.items() if name in known}
+        return cls(**{**kept, "validated": tuple(record["validated"])})

@@ -1,6 +1,6 @@
 """From a recipe to objects: every setting arrives, and nothing else decides."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -154,13 +154,17 @@ UNLIKE = {
     "epochs": 8,
     "minutes": 9.0,
     "accumulate": 3,
+    "optimizer": "sgd",
     "learning_rate": 0.5,
     "betas": (0.1, 0.2),
+    "momentum": 0.7,
     "weight_decay": 0.3,
     "schedule": "constant",
+    "fall": {"factor": 0.4, "after_epochs": 3, "after_validations": 4, "least": 0.1},
     "warmup": 11,
     "clip": 0.25,
-    "label_smoothing": 0.35,
+    "precision": "bfloat16",
+    "moving_average": 0.99,
     "validate_every": 12,
     "save_every": 13,
     "patience": 14,
@@ -176,9 +180,20 @@ def test_every_setting_of_training_arrives() -> None:
     settings = training_settings(recipe)
     names = {field.name for field in fields(Settings)} - {"seed", "log_every"}
     assert names == set(UNLIKE)
-    assert {name: getattr(settings, name) for name in UNLIKE} == UNLIKE
+    assert {name: asdict(settings)[name] for name in UNLIKE} == UNLIKE
     assert settings.seed == 5
-    elsewhere = {"batch_tokens", "optimizer", "select", "threads", "masking"}  # the corpus, the only one, the run
+    elsewhere = {
+        "batch_tokens",
+        "masking",
+        "objective",
+        "corruption",
+        "label_smoothing",
+        "select",
+        "threads",
+        "recompute",
+        "compile",
+        "tensorboard",
+    }
     assert set(TrainingSection.model_fields) == names | elsewhere
 
 

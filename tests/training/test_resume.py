@@ -18,6 +18,7 @@ from regard.models import System
 from regard.training import (
     Checkpoints,
     Event,
+    Fall,
     Interrupted,
     Settings,
     Started,
@@ -45,6 +46,11 @@ CASES: dict[str, Settings] = {
     "plain": SETTINGS,
     "accumulated": replace(SETTINGS, accumulate=3),
     "by epoch": replace(SETTINGS, validate_every=None, save_every=None, accumulate=2, schedule="constant"),
+    "moving average": replace(SETTINGS, moving_average=0.9, precision="bfloat16"),
+    "plain descent": replace(
+        SETTINGS, optimizer="sgd", momentum=0.8, schedule="plateau", fall=Fall(after_validations=1)
+    ),
+    "adam in double": replace(SETTINGS, optimizer="adam", precision="float64", schedule="by_epoch"),
 }
 
 
@@ -288,7 +294,7 @@ def test_a_stop_before_the_first_update_can_be_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with heeding_signals() as interrupt:
+    with heeding_signals() as interrupt, interrupt.held():
         assert interrupt.number is None
         os.kill(os.getpid(), number)
         assert interrupt.number == number
@@ -301,13 +307,51 @@ def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> 
 def test_the_same_signal_again_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
-    with heeding_signals():
+    with heeding_signals() as interrupt, interrupt.held():
         os.kill(os.getpid(), signal.SIGTERM)
         assert codes == []
         os.kill(os.getpid(), signal.SIGINT)
         assert codes == []  # another signal, as schedulers send them one after the other, still lets it save
         os.kill(os.getpid(), signal.SIGTERM)
         assert codes == [143]
+
+
+def test_where_nothing_must_be_whole_a_signal_ends_the_work_at_once() -> None:
+    with heeding_signals() as outer, heeding_signals() as inner:
+        assert inner is outer
+        with pytest.raises(Interrupted, match=r"stopped by SIGUSR1; what was saved is intact\. Run the same") as caught:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        assert caught.value.exit_code == 138
+    with heeding_signals() as interrupt, interrupt.held():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted, match="SIGTERM"), interrupt.let_through():
+            raise AssertionError("a signal that waits comes first")
+
+
+@pytest.mark.parametrize("moving_average", [None, 0.9])
+def test_a_signal_in_a_validation_saves_and_the_validation_comes_again(
+    tmp_path: Path, moving_average: float | None
+) -> None:
+    settings = replace(SETTINGS, moving_average=moving_average)
+    log = Log()
+    straight = trainer(tmp_path / "straight", settings, log)
+    straight.run()
+    broken_log = Log()
+    broken = trainer(tmp_path / "broken", settings, broken_log)
+
+    def stopped(system: System) -> Verdict:
+        if broken.progress.step == 16:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return by_weights(system)
+
+    broken.validate = stopped
+    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 16; the state is saved"):
+        broken.run()
+    assert ("validation", 16) not in broken_log.lines
+    resumed = trainer(tmp_path / "broken", settings, broken_log)
+    resumed.run()
+    assert broken_log.lines == log.lines
+    assert_same(straight, resumed)
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

@@ -1,0 +1,45 @@
+"""What of a training is in a checkpoint, and how it is taken up again.
+
+`model` holds the weights as they would be used: those that learn, or their moving average. `optimizer` holds what else
+learning goes on from: moments of the optimiser and, beside a moving average, the weights that learn.
+"""
+
+from typing import TYPE_CHECKING
+
+from regard.training.checkpoints import Checkpoint
+from regard.training.meter import Meter
+from regard.training.optimizers import load_optimizer_state, optimizer_state
+from regard.training.progress import Progress
+from regard.training.weights import load_weights, weights
+
+if TYPE_CHECKING:
+    from regard.training.loop import Trainer
+
+LEARNING = "learning/"
+
+
+def snapshot(trainer: "Trainer") -> Checkpoint:
+    """Everything that this training goes on from."""
+    learning = weights(trainer.system)
+    others = optimizer_state(trainer.optimizer, trainer.system.named_parameters())
+    if trainer.moving is not None:
+        others.update({f"{LEARNING}{name}": tensor for name, tensor in learning.items()})
+    return Checkpoint(
+        step=trainer.progress.step,
+        model=learning if trainer.moving is None else trainer.moving.values,
+        optimizer=others,
+        state={"progress": trainer.progress.to_json(), "meter": trainer.meter.to_json()},
+    )
+
+
+def restore(trainer: "Trainer", checkpoint: Checkpoint) -> None:
+    """Put a training where its checkpoint was made."""
+    model = checkpoint.model
+    if trainer.moving is not None:
+        for name, tensor in trainer.moving.values.items():
+            tensor.copy_(model[name])
+        model = {name: checkpoint.optimizer[f"{LEARNING}{name}"] for name in model}
+    load_weights(trainer.system, model)
+    load_optimizer_state(trainer.optimizer, trainer.system.named_parameters(), checkpoint.optimizer)
+    trainer.meter = Meter.from_json(dict(checkpoint.state["meter"]))
+    trainer.progress = Progress.from_json(dict(checkpoint.state["progress"]))
