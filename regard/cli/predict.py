@@ -115,22 +115,23 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
 
 def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tuple[Ledger, Tally]":
     """Write outputs as they come, and count what was cut or could not be read."""
+    from regard.cli.console import standard_output
     from regard.data import Ledger, read_lines
     from regard.run.written import Tally
 
     ledger, tally = Ledger(), Tally()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
-    typed = at_once or (file == STDIN and sys.stdin.isatty())
+    typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
     predictions = model.predict_many(
         lines, options=asked.options, prefix=asked.prefix, capture=asked.form.align, ahead=1 if typed else None
     )
-    for number, prediction in enumerate(predictions, start=1):
-        tally.add(f"line {number}", prediction)
-        for line in asked.form.lines(prediction, number):
-            sys.stdout.write(line + "\n")
-        if typed:
-            sys.stdout.flush()
-    sys.stdout.flush()
+    with standard_output() as output:
+        for number, prediction in enumerate(predictions, start=1):
+            tally.add(f"line {number}", prediction)
+            for line in asked.form.lines(prediction, number):
+                output.write(line + "\n")
+            if typed:
+                output.flush()
     return ledger, tally
 
 
