@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -21,7 +21,12 @@ ENOUGH_REPEATS: Final = 5
 CHARACTERS_PER_SECOND: Final = 100
 """Nobody reads a thousand words in a minute and judges them."""
 
-LEVELS: Final[dict[str, Level]] = {"adequacy": "ordinal", "fluency": "ordinal", "score": "interval"}
+LEVELS: Final[dict[str, Level]] = {
+    "adequacy": "ordinal",
+    "fluency": "ordinal",
+    "score": "interval",
+    RELATION: "nominal",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +66,13 @@ def between(campaign: Campaign, said: Mapping[str, Said]) -> list[Agreement]:
         # People use 0 to 100 differently, which is what standardising is for.
         units = _units(each.standard[about] if about == "score" else each.first[about] for each in said.values())
         if units:
-            level = LEVELS.get(about, "nominal")
             plain = _units(each.first[about] for each in said.values())
             found.append(
                 Agreement(
                     about=about,
-                    measure=f"Krippendorff's alpha, {level}",
+                    measure=f"Krippendorff's alpha, {LEVELS[about]}",
                     annotators=tuple(said),
-                    value=krippendorff_alpha(units, level=level),
+                    value=_alpha(about, units),
                     same=statistics.fmean(one == other for unit in plain for one, other in combinations(unit, 2)),
                     count=len(units),
                 )
@@ -100,9 +104,20 @@ def _twice(said: Said, about: str) -> list[tuple[int, int]]:
     return [(first[unit], value) for unit, value in said.again[about].items() if unit in first]
 
 
+def _alpha(about: str, units: Sequence[Sequence[float]]) -> float:
+    if about == RELATION:
+        units = [*units, *([-value for value in unit] for unit in units)]
+    return krippendorff_alpha(units, level=LEVELS[about])
+
+
+def _both_ways(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Every relation and its reverse: which of two systems comes first in the alphabet must not matter to chance."""
+    return [*pairs, *((-one, -other) for one, other in pairs)]
+
+
 def _agreement(about: str, names: tuple[str, ...], pairs: list[tuple[int, int]]) -> Agreement:
     if about == RELATION:
-        measure, value = "Cohen's kappa", cohen_kappa(pairs)
+        measure, value = "Cohen's kappa", cohen_kappa(_both_ways(pairs))
     elif about == "score":
         measure, value = "Pearson's r", pearson(pairs)
     else:
@@ -145,6 +160,6 @@ def warnings(
             yield f"{name} gives nearly always the same answer: {answer} in {times:,} of {one.answered:,} tasks"
         for about in subjects(campaign.kind):
             pairs = _twice(said[name], about)
-            alpha = krippendorff_alpha(pairs, level=LEVELS.get(about, "nominal"))
+            alpha = _alpha(about, pairs)
             if len(pairs) >= ENOUGH_REPEATS and alpha < LEAST_ALPHA:
                 yield f"{name} disagrees with themselves on {about}: alpha {alpha:.2f} over {len(pairs)} repeats"

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -57,7 +57,13 @@ class _Contents:
     headed: bool = False
 
     def latest(self) -> dict[str, Judgement]:
-        return {judgement.task: judgement for judgement in self.judgements.values()}
+        """The last answer to each task, with the time that all answers to it took together."""
+        found: dict[str, Judgement] = {}
+        for judgement in self.judgements.values():
+            before = found.get(judgement.task)
+            spent = judgement.seconds + (before.seconds if before else 0.0)
+            found[judgement.task] = replace(judgement, seconds=spent)
+        return found
 
 
 def judgement_from(record: object, tasks: dict[str, Task], campaign: Campaign) -> Judgement:

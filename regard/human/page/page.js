@@ -49,6 +49,7 @@ function show(place) {
   at = place;
   progress();
   trouble("");
+  tell("");
   if (at >= campaign.tasks.length) {
     only("done");
     $("review").hidden = !campaign.tasks.length;
@@ -66,7 +67,7 @@ function show(place) {
   $("judgement").replaceChildren(...form.parts);
   const before = campaign.answers[task.id];
   if (before) form.show(before);
-  tell(before ? "You have answered this; saving again changes the answer." : "");
+  if (before) tell("You have answered this; saving again changes the answer.");
   $("undo").disabled = at === 0;
   clock = { since: document.hidden ? 0 : performance.now(), spent: 0 };
   scrollTo(0, 0);
@@ -93,6 +94,7 @@ async function save() {
   const answer = form.answer();
   if (answer === null) { tell(form.missing); form.lead(); return; }
   const task = campaign.tasks[at];
+  if (JSON.stringify(answer) === JSON.stringify(campaign.answers[task.id])) { show(at + 1); return; }
   const body = JSON.stringify({ id: name(), task: task.id, answer, seconds: seconds() });
   saving = true;
   $("save").disabled = true;
@@ -151,18 +153,18 @@ async function start() {
   try {
     campaign = await call("api/campaign");
     trouble("");
+    $("header").hidden = false;
     const open = campaign.tasks.findIndex((task) => !(task.id in campaign.answers));
     show(open < 0 ? campaign.tasks.length : open);
   } catch (error) {
+    $("header").hidden = true;
     if (error.status === 403) {
       const tried = sessionStorage.getItem("key");
       only("gate");
-      $("place").textContent = "";
       trouble(tried ? "That was not the key." : "");
       $("key").focus();
       return;
     }
-    $("place").textContent = "";
     trouble(error.status ? error.message : "The server does not answer. Is it running? Reload this page to try again.");
   }
 }
