@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import threading
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
@@ -23,7 +22,7 @@ from regard.files import cannot_write, sync_folder
 from regard.human.campaign import Campaign, Task
 from regard.human.kinds import Answer, checked_answer
 
-LONGEST_ID: Final = 64
+LONGEST_NAME: Final = 64
 MOST_SECONDS: Final = 86_400.0
 FIELDS: Final = {"id", "task", "answer", "seconds", "at"}
 
@@ -70,9 +69,10 @@ def judgement_from(record: object, tasks: dict[str, Task], campaign: Campaign) -
     """A record as a judgement, or what is wrong with it."""
     if not isinstance(record, dict) or set(record) != FIELDS:
         raise DataError(f"a record of an answer has {', '.join(sorted(FIELDS))}, nothing more and nothing less")
-    for name, longest in (("id", LONGEST_ID), ("task", LONGEST_ID), ("at", LONGEST_ID)):
-        if not isinstance(record[name], str) or not 0 < len(record[name]) <= longest:
-            raise DataError(f"{name}: must be a text of 1 to {longest} characters")
+    for name in ("id", "task", "at"):
+        text = record[name]
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST_NAME or not text.isascii():
+            raise DataError(f"{name}: must be a text of 1 to {LONGEST_NAME} characters of ASCII")
     if record["task"] not in tasks:
         raise DataError(f"task: there is no task {record['task']!r} in this campaign")
     seconds = record["seconds"]
@@ -108,6 +108,7 @@ class Answers:
         self._tasks = campaign.tasks
         self._guard = threading.Lock()
         self._failed: RegardError | None = None
+        self._closed = False
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -126,9 +127,11 @@ class Answers:
         self.close()
 
     def close(self) -> None:
-        """Let the file go; nothing is waiting to be written."""
-        with self._guard, suppress(OSError):
-            os.close(self._handle)
+        """Let the file go; nothing is waiting to be written, and nothing can be any more."""
+        with self._guard:
+            if not self._closed:
+                self._closed = True
+                os.close(self._handle)
 
     def latest(self) -> dict[str, Judgement]:
         """The answers that count, by task."""
@@ -143,6 +146,8 @@ class Answers:
                 if not known.says_what(judgement):
                     raise Conflict(f"id {judgement.id!r}: is the id of another answer; every answer needs its own")
                 return False
+            if self._closed:
+                raise BusyError(f"{self.path}: is closed; the server is stopping")
             if self._failed is not None:
                 raise self._failed
             self._append(_line(asdict(judgement)))

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -32,6 +33,7 @@ MOST_AT_ONCE: Final = 64
 PATIENCE: Final = 10.0
 """Seconds that a client may be silent."""
 
+LINGERING: Final = 1.0
 SHORTEST_KEY: Final = 12
 FILES: Final = {
     "/": ("index.html", "text/html"),
@@ -78,11 +80,18 @@ class Address:
         except ValueError:
             return False
 
+    @property
+    def shown(self) -> str:
+        """The host in links: the first of the names; the name of the machine if it listens everywhere."""
+        if self.names:
+            return self.names[0]
+        return socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host  # noqa: S104
+
     def known(self, named: str) -> bool:
         """Whether a Host header names this page. An address of ours is no name that another site could have taken."""
         host = named.rsplit(":", 1)[0] if not named.endswith("]") and ":" in named else named
         host = host.strip("[]").lower()
-        if host in ("localhost", self.host.lower(), *(name.lower() for name in self.names)):
+        if host in ("localhost", *(name.lower() for name in (self.host, self.shown, *self.names))):
             return True
         try:
             address = ipaddress.ip_address(host)
@@ -127,8 +136,7 @@ class Server(ThreadingHTTPServer):
 
     def link(self, annotator: Annotator) -> str:
         """The link of an annotator. What follows # stays in the browser: it is in no request and no log."""
-        host = self.address.names[0] if self.address.names else self.address.host
-        host = f"[{host}]" if ":" in host else host
+        host = f"[{self.address.shown}]" if ":" in self.address.shown else self.address.shown
         return f"http://{host}:{self.server_address[1]}/#{annotator.key}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -175,11 +183,21 @@ class Handler(BaseHTTPRequestHandler):
             self._check_origin()
             status, content, kind = action()
         except Refused as refused:
-            status, content, kind = refused.status, _json({"error": str(refused)}), "application/json"
+            self._send(refused.status, _json({"error": str(refused)}), "application/json")
+            self._drain()
+            return
         except Exception:
             self._send(HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error": "a fault of the server"}), "application/json")
             raise
         self._send(status, content, kind)
+
+    def _drain(self) -> None:
+        """Take what is still coming: closing before would tear the connection down, and the reply with it."""
+        self.wfile.flush()
+        self.connection.settimeout(LINGERING)
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self.rfile.read(4 * LARGEST_BODY)
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
         self.send_response(status)

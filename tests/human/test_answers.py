@@ -122,7 +122,11 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     writing = "another `regard human serve` is writing answers"
     with Answers(tmp_path / "a.jsonl", MADE), pytest.raises(BusyError, match=writing):
         Answers(tmp_path / "a.jsonl", MADE)
-    Answers(tmp_path / "a.jsonl", MADE).close()
+    answers = Answers(tmp_path / "a.jsonl", MADE)
+    answers.close()
+    answers.close()
+    with pytest.raises(BusyError, match=r"a\.jsonl: is closed; the server is stopping"):
+        answers.add(judgement(TASKS[0], {"score": 1}))
 
 
 def test_places_that_cannot_be_written_or_read(tmp_path: Path) -> None:

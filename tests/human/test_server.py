@@ -120,6 +120,7 @@ def test_an_answer_is_on_the_disk_when_it_is_acknowledged(page: Page) -> None:
         ({"more": 1}, 422, "an answer has id, task, answer and seconds"),
         ({"id": ""}, 422, "id: must be a text of 1 to 64 characters"),
         ({"id": "x" * 65}, 422, "id: must be a text"),
+        ({"id": "\ud800"}, 422, "characters of ASCII"),
         ({"seconds": "fast"}, 422, "seconds: must be a number from 0 to 86400"),
     ],
 )
@@ -148,6 +149,12 @@ def test_answers_that_are_refused(page: Page, change: dict[str, object], status:
 )
 def test_bodies_that_are_refused(page: Page, body: bytes, headers: dict[str, str | None], status: int) -> None:
     assert page.ask("POST", "/api/answers", body, **headers).status == status
+
+
+def test_who_is_refused_hears_it_however_much_they_send(page: Page) -> None:
+    for _ in range(20):
+        assert page.ask("POST", "/api/answers", b" " * 60_000, Authorization="Bearer wrong").status == 401
+        assert page.ask("POST", "/missing", b" " * 60_000).status == 404
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic x", "Bearer \xe4"])
@@ -280,6 +287,7 @@ def test_a_key_is_asked_for_before_anything_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"host": ""}, "host = : others could reach it"),
         ({"host": "0.0.0.0"}, "host = 0.0.0.0: others could reach it; give a key"),
         ({"host": "example.org"}, "host = example.org: others could reach it"),
         ({"host": "::"}, "host = ::: others could reach it"),
@@ -291,6 +299,13 @@ def test_a_key_is_asked_for_before_anything_is_told(tmp_path: Path) -> None:
 def test_addresses_that_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         Address(**settings)
+
+
+def test_links_name_the_machine_where_it_listens_everywhere() -> None:
+    everywhere = Address(host="0.0.0.0", key=KEY)
+    assert everywhere.shown == socket.gethostname()
+    assert everywhere.known(f"{socket.gethostname()}:8765")
+    assert Address().shown == "127.0.0.1"
 
 
 def test_a_port_that_is_taken(page: Page, tmp_path: Path) -> None:
