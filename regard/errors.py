@@ -52,6 +52,12 @@ class BusyError(RegardError):
     exit_code = 8
 
 
+class LostError(RegardError):
+    """Another process of the same training has ended or cannot be reached."""
+
+    exit_code = 9
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether there was no memory; on a CPU torch says so in a RuntimeError."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

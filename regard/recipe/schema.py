@@ -204,7 +204,10 @@ class TrainingSection(Section):
     epochs: int | None = Field(None, ge=1, description="Passes over the data.")
     minutes: float | None = Field(None, gt=0, description="Minutes of training, validation included.")
     batch_tokens: int = Field(4096, ge=1, description="Target tokens of a batch (one optimiser update).")
-    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into.")
+    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into, in each process.")
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp", description="Of several processes each has a copy of the model (ddp) or a share of it (fsdp)."
+    )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         "adamw", description="The optimiser; `adamw` decays weights apart from the gradient."
     )
