@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.recipe.learning import CorruptionSection, ObjectiveSection, SamplingSection
 from regard.recipe.parts import ModelSection, Shape
 from regard.recipe.section import Section
 from regard.recipe.shapes import shape_problems
@@ -45,6 +46,7 @@ __all__ = [
     "CategoryEncoderSection",
     "Cell",
     "ConvolutionEncoderSection",
+    "CorruptionSection",
     "DataSection",
     "DecoderSection",
     "EncoderSection",
@@ -55,10 +57,12 @@ __all__ = [
     "ModelSection",
     "NoDecoderSection",
     "NoEncoderSection",
+    "ObjectiveSection",
     "PositionsName",
     "Recipe",
     "RecurrentDecoderSection",
     "RecurrentEncoderSection",
+    "SamplingSection",
     "Score",
     "SearchSection",
     "Section",
@@ -258,6 +262,12 @@ class TrainingSection(Section):
     )
     masking: MaskingSection = Field(
         default_factory=lambda: MaskingSection(), description="What is hidden (masked language models)."
+    )
+    objective: ObjectiveSection = Field(
+        default_factory=ObjectiveSection, description="What is learned beside the likelihood of the truth."
+    )
+    corruption: CorruptionSection = Field(
+        default_factory=CorruptionSection, description="Noise on training data, drawn anew in each epoch."
     )
 
     @model_validator(mode="after")
