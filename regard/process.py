@@ -1,14 +1,23 @@
-"""Settings of the process that must be made before torch is loaded: about CPUs and Linux, elsewhere they do nothing.
+"""What a process is told, and settles, before torch is loaded.
 
-What a user has set in the environment is kept.
+Settings about CPUs and Linux do nothing elsewhere; what a user has set in the environment is kept. A process that is
+one of several finds in its environment which one it is.
 """
 
 import ctypes
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 SPINS: Final = "10000"
+MEETING: Final = "REGARD_MEETING"
+"""In the environment of a worker: the file in which the workers of one attempt find each other."""
+
+SUPERVISOR: Final = "REGARD_SUPERVISOR"
+"""In the environment of a worker: the process that started it."""
+
+_IS_LOOPBACK: Final = 0x8
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
@@ -32,3 +41,26 @@ def keep_heap() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     except (OSError, AttributeError):  # not glibc
         return
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_of_several() -> bool:
+    """Whether this process was started as one of several, by `--workers` or by torchrun."""
+    named = {"RANK", "WORLD_SIZE"} <= os.environ.keys()
+    met = MEETING in os.environ or {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    return named and met and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def loopback() -> str:
+    """The name of the network interface that no other machine can reach."""
+    for path in sorted(Path("/sys/class/net").glob("*/flags")):
+        try:
+            if int(path.read_text(), 16) & _IS_LOOPBACK:
+                return path.parent.name
+        except (OSError, ValueError):
+            continue
+    return "lo"

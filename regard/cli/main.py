@@ -6,13 +6,12 @@ Data goes to standard output, everything else to standard error. Nothing here im
 import io
 import signal
 import sys
-import traceback
 
 import typer
 
 from regard import __version__
 from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
-from regard.errors import RegardError, ResourceError, out_of_memory
+from regard.cli.console import tell_error
 from regard.process import spin_shortly
 
 app = typer.Typer(
@@ -59,16 +58,8 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(standalone_mode=True)
-    except RegardError as error:
-        typer.echo(f"regard: {error}", err=True)
-        sys.exit(error.exit_code)
     except Exception as error:
-        if not out_of_memory(error):
-            traceback.print_exc()
-            typer.echo("regard: this is a bug in regard; please report it with the lines above", err=True)
-            sys.exit(1)
-        typer.echo("regard: there is not enough memory; try a smaller model, batch or beam", err=True)
-        sys.exit(ResourceError.exit_code)
+        sys.exit(tell_error(error))
 
 
 if __name__ == "__main__":

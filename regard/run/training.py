@@ -32,6 +32,7 @@ from regard.training import (
     weights,
 )
 from regard.training.interrupt import heeding_signals
+from regard.training.processes import Alone, Processes
 
 MAY_CHANGE = {
     "training": {
@@ -44,6 +45,8 @@ MAY_CHANGE = {
         "learning_rate",
         "warmup",
         "clip",
+        "accumulate",
+        "parallel",
     },
     "search": None,
     "evaluation": None,
@@ -64,31 +67,71 @@ class Trained:
     ledger: Ledger
 
 
-def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool = False) -> Trained:
-    """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
+def train(
+    recipe: Recipe,
+    *,
+    observers: Sequence[Observer] = (),
+    overwrite: bool = False,
+    processes: Processes | None = None,
+) -> Trained:
+    """Train what a recipe describes into its run folder, going on where an earlier call stopped.
+
+    Of several processes the main one calls this, and the others call `assist`.
+    """
+    processes = processes or Alone()
     folder = RunFolder(Path(recipe.run))
     folder.create()
     with folder.locked(), heeding_signals():
-        check_start(recipe, folder, overwrite=overwrite)
-        if overwrite:
-            folder.clear()
-        recipe = check_same(recipe, folder)
-        if recipe.training.threads:
-            torch.set_num_threads(recipe.training.threads)
-        prepared = prepare_run(recipe, folder)
-        check_data(prepared, folder)
-        folder.write_recipe(recipe)
-        write_prepared(prepared, folder)
-        model, outcome = _fit(recipe, folder, prepared, observers)
-        if reading := model.best_reading(prepared.valid_examples):
-            model = model.with_reading(reading)
-        folder.write_recipe(model.recipe)
-        evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
-        write_results(folder, model, prepared, evaluations, outcome.progress)
+        with processes.main_first():
+            check_start(recipe, folder, overwrite=overwrite)
+            if overwrite:
+                folder.clear()
+            recipe = check_same(recipe, folder)
+            prepared = _prepare(recipe, folder, processes)
+            check_data(prepared, folder)
+            folder.write_recipe(recipe)
+            write_prepared(prepared, folder)
+        model, trainer = _trainer(recipe, folder, prepared, observers, processes)
+        outcome = trainer.run()
+        with processes.working_alone():
+            _choose_weights(trainer)
+            folder.write_weights(weights(model.system))
+            model.system.eval()
+            if reading := model.best_reading(prepared.valid_examples):
+                model = model.with_reading(reading)
+            folder.write_recipe(model.recipe)
+            evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
+            write_results(folder, model, prepared, evaluations, outcome.progress)
         return Trained(model, outcome, evaluations, prepared.ledger)
 
 
-def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> tuple[Model, Outcome]:
+def assist(recipe: Recipe, processes: Processes) -> None:
+    """Be another process of a training than the main one: learn from a part of each batch, and write nothing."""
+    folder = RunFolder(Path(recipe.run))
+    with heeding_signals():
+        with processes.main_first():
+            prepared = _prepare(recipe, folder, processes)
+        _, trainer = _trainer(recipe, folder, prepared, None, processes)
+        trainer.run()
+
+
+def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepared:
+    if recipe.training.threads:
+        torch.set_num_threads(recipe.training.threads)
+    prepared = prepare_run(recipe, folder)
+    if (rows := len(prepared.train)) < processes.world:
+        raise UsageError(f"{processes.world} processes cannot share {rows} training examples; start at most {rows}")
+    return prepared
+
+
+def _trainer(
+    recipe: Recipe,
+    folder: RunFolder,
+    prepared: Prepared,
+    observers: Sequence[Observer] | None,
+    processes: Processes,
+) -> tuple[Model, Trainer]:
+    """The model and what trains it; without observers, in a process that writes nothing."""
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
     system = system_for(recipe, texts)
@@ -117,15 +160,12 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         objective=Likelihood(smoothing=section.label_smoothing),
         validate=judge_by(valid, judge, model, prepared.valid_examples),
         checkpoints=folder.checkpoints,
-        observers=[LogWriter(folder.log), keep_best, *observers],
+        observers=[] if observers is None else [LogWriter(folder.log), keep_best, *observers],
+        processes=processes,
     )
     if start is not None:
         trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
-    outcome = trainer.run()
-    _choose_weights(trainer)
-    folder.write_weights(weights(system))
-    system.eval()
-    return model, outcome
+    return model, trainer
 
 
 def _choose_weights(trainer: Trainer) -> None:

@@ -1,12 +1,12 @@
 """The training loop, readable from top to bottom.
 
 A step is one optimiser update on one global batch, which may be split into micro-batches. The loss of a step is the sum
-over its tokens divided by their count, however it is split, and over however many processes. Whatever happens between two steps (validation, saving, an
-interruption) leaves the next step as it would have been: random numbers of an update follow from (seed, step, rank), and
-all state is in weights, optimiser, moving average, `Progress` and, for the next line of the log, `Meter`.
+over its tokens divided by their count, however it is split. Whatever happens between two steps (validation, saving, an
+interruption) leaves the next step as it would have been: random numbers of an update follow from (seed, step, rank),
+and all state is in weights, optimiser, moving average, `Progress` and, for the next line of the log, `Meter`.
 
-Of several processes each runs this loop, on its part of each batch. They are at the same step with the same `Progress`,
-for whatever decides how to go on is agreed on: sums, the time, a signal, the verdict. Only the main one judges and writes.
+Of several processes each runs this loop, on its part of each batch. All are at the same step with the same `Progress`,
+for what decides how to go on is agreed on: sums, the time, a signal, a verdict. Only the main one judges and writes.
 """
 
 import math
@@ -240,8 +240,8 @@ class Trainer:
         """
         if self.processes.world > 1:
             return ResourceError(
-                f"there is not enough memory in process {self.processes.rank}: {reason}. Checkpoints, if there are any, "
-                "are intact: go on from the latest with a higher training.accumulate, or with `training.parallel: fsdp`"
+                f"there is not enough memory in process {self.processes.rank}: {reason}. Checkpoints, if there are "
+                "any, are intact: go on with a higher training.accumulate, or with `training.parallel: fsdp`"
             )
         self.save()
         return ResourceError(
@@ -355,6 +355,7 @@ class Trainer:
         if self.processes.main:
             self.checkpoints.save(checkpoint)
             self.checkpoints.keep({self.progress.step, self.progress.best_step, *self.progress.validated})
+        self.processes.told_by_main({})  # nobody leaves before all is written
         self.saved_step = self.progress.step
         self.tell(Saved(self.progress))
 

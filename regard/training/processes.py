@@ -13,26 +13,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import distributed
+from torch._C._distributed_c10d import FileStore
 
 from regard.errors import LostError
+from regard.process import MEETING, SUPERVISOR, cores, one_of_several
 
 PATIENCE: Final = timedelta(days=1)
 """How long a process waits for the others. One that ends is noticed at once, for its connections close; one that
 judges a model may take its time."""
 
-MEETING: Final = "REGARD_MEETING"
-"""In the environment of a worker: the file in which the workers of one attempt find each other."""
-
-SUPERVISOR: Final = "REGARD_SUPERVISOR"
-"""In the environment of a worker: the process that started it."""
-
 _SET_DEATH_SIGNAL: Final = 1
-_UNREACHABLE: Final = ("gloo", "nccl", "socket", "connection", "peer", "timed out", "store")
+_UNREACHABLE: Final = (
+    "gloo",
+    "nccl",
+    "connection closed by peer",
+    "connection reset by peer",
+    "broken pipe",
+    "timed out",
+)
 
 
 class Processes(ABC):
@@ -113,7 +115,7 @@ class Together(Processes):
             text = json.dumps(record).encode() if self.main else b""
             size = torch.tensor([len(text)])
             distributed.broadcast(size, src=0)
-            content = torch.tensor(list(text), dtype=torch.uint8) if self.main else torch.empty(int(size), dtype=torch.uint8)
+            content = torch.tensor(list(text) if self.main else [0] * int(size), dtype=torch.uint8)
             distributed.broadcast(content, src=0)
             return dict(json.loads(bytes(content.tolist())))
 
@@ -139,8 +141,8 @@ class Together(Processes):
             if not lost(error):
                 raise
             raise LostError(
-                f"process {self.rank} of {self.world} cannot reach the others any more ({_first_line(error)}). What was "
-                "saved is intact: run the same command again to go on"
+                f"process {self.rank} of {self.world} cannot reach the others any more ({_first_line(error)}). What "
+                "was saved is intact: run the same command again to go on"
             ) from error
 
     @contextmanager
@@ -161,23 +163,11 @@ def lost(error: RuntimeError) -> bool:
     if isinstance(error, distributed.DistError):
         return True
     text = str(error).lower()
-    return any(f"{word}" in text for word in _UNREACHABLE)
+    return any(word in text for word in _UNREACHABLE)
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0][:200]
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def one_of_several() -> bool:
-    """Whether this process was started as one of several, by `--workers` or by torchrun."""
-    named = {"RANK", "WORLD_SIZE"} <= os.environ.keys()
-    met = MEETING in os.environ or {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
-    return named and met and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @contextmanager
@@ -190,7 +180,7 @@ def joined() -> Iterator[Processes]:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if meeting := os.environ.get(MEETING):
-        store = distributed.FileStore(meeting, world)
+        store = FileStore(meeting, world)
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=PATIENCE)
     else:
         distributed.init_process_group(backend, init_method="env://", timeout=PATIENCE)
@@ -207,14 +197,3 @@ def end_with_supervisor() -> None:
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, int(signal.SIGTERM))
     if os.getppid() != int(supervisor):
         raise LostError(f"the process {supervisor} that started this one has ended")
-
-
-def loopback() -> str:
-    """The name of the network interface that no other machine can reach."""
-    for path in Path("/sys/class/net").glob("*"):
-        try:
-            if int((path / "flags").read_text(), 16) & 0x8:  # IFF_LOOPBACK
-                return path.name
-        except (OSError, ValueError):
-            continue
-    return "lo"
