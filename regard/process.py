@@ -43,6 +43,11 @@ def keep_heap() -> None:
         return
 
 
+def keep_torch_quiet() -> None:
+    """Let the C++ side of torch tell of errors only: what it warns of in each of several processes is known."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli.console import messages, score_lines, split_settings, tell_error
 from regard.errors import DivergedError, LostError, UsageError
-from regard.process import MEETING, SUPERVISOR, cores, keep_heap, one_of_several
+from regard.process import MEETING, SUPERVISOR, cores, keep_heap, keep_torch_quiet, one_of_several
 
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
@@ -49,7 +49,7 @@ def train(
         from regard.run.workers import Crew, supervise
 
         crew = Crew(
-            arguments=("train", *what),
+            command=(sys.executable, "-P", "-m", "regard", "train", *what),
             first=("--overwrite",) if overwrite else (),
             workers=workers,
             max_restarts=3 if max_restarts is None else max_restarts,
@@ -68,6 +68,7 @@ def _take_part(files: list[str], overrides: list[str], *, overwrite: bool) -> No
     Whoever fails leaves at once: what torch has under way with processes that are gone would hold up a normal end.
     """
     keep_heap()
+    keep_torch_quiet()
     from regard.training.interrupt import Interrupted
     from regard.training.processes import joined
 

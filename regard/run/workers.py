@@ -7,7 +7,6 @@ that nothing of an earlier attempt is in their way, and speak over the loopback 
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,8 +38,8 @@ class Crew:
     `first` are arguments that only count until training has begun: what they ask for is done then.
     """
 
-    arguments: Sequence[str]
-    first: Sequence[str]
+    command: Sequence[str]
+    first: Sequence[str] = ()
     workers: int
     max_restarts: int
     tell: Callable[[str], None]
@@ -124,7 +123,7 @@ def _forwarding() -> Iterator[_Forwarding]:
 def _attempt(crew: Crew, folder: Path, attempt: int, forwarding: _Forwarding) -> list[int]:
     """Start all workers and wait for all; returns their exit codes, -n where signal n ended one."""
     begun = folder / BEGUN
-    command = [sys.executable, "-P", "-m", "regard", *crew.arguments, *(() if begun.exists() else crew.first)]
+    command = [*crew.command, *(() if begun.exists() else crew.first)]
     forwarding.running = []
     for rank in range(crew.workers):
         forwarding.running.append(

@@ -85,10 +85,11 @@ class Copies(Learner):
 
     def __init__(self, system: System, objective: Objective) -> None:
         super().__init__(system, objective)
-        warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
-        self.module = self.copies = DistributedDataParallel(
-            self.lesson, broadcast_buffers=False, gradient_as_bucket_view=True, find_unused_parameters=True
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="`broadcast_buffers`", category=FutureWarning)
+            self.module = self.copies = DistributedDataParallel(
+                self.lesson, broadcast_buffers=False, gradient_as_bucket_view=True, find_unused_parameters=True
+            )
 
     def collecting(self, *, last: bool) -> AbstractContextManager[object]:
         return nullcontext() if last else self.copies.no_sync()

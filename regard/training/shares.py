@@ -1,6 +1,7 @@
 """A model shared out among processes (FSDP2), for models that do not fit into one."""
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -31,6 +32,8 @@ class Shares(Learner):
     def __init__(self, system: System, objective: Objective, processes: Processes) -> None:
         super().__init__(copy.deepcopy(system), objective)
         self.processes = processes
+        # Keys of a memory are views, which nothing changes in place.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module", category=UserWarning)
         mesh = init_device_mesh(next(system.parameters()).device.type, (processes.world,))
         if Keys not in _pytree.SUPPORTED_NODES:
             _pytree.register_dataclass(Keys)
