@@ -17,10 +17,12 @@ from regard.training.processes import Processes, joined
 Work = Callable[[Processes], Mapping[str, Any]]
 
 
-def together(folder: Path, world: int, work: Work, *, leave: bool = False) -> list[dict[str, Any]]:
+def together(
+    folder: Path, world: int, work: Work, *, leave: bool = False, killed: int | None = None
+) -> list[dict[str, Any]]:
     """Let so many processes do the same work; returns what each found, by rank. None may fail or hang.
 
-    With `leave` each ends as soon as its work is done, as one that has met an error does.
+    With `leave` each ends as soon as its work is done, as one that has met an error does. One may be killed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     children = []
@@ -32,8 +34,8 @@ def together(folder: Path, world: int, work: Work, *, leave: bool = False) -> li
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     errors = [(folder / f"error-{rank}").read_text() for rank in range(world) if (folder / f"error-{rank}").exists()]
-    assert codes == [0] * world, "\n".join(errors)
-    return [json.loads((folder / f"found-{rank}").read_text()) for rank in range(world)]
+    assert codes == [-9 if rank == killed else 0 for rank in range(world)], "\n".join(errors)
+    return [json.loads((folder / f"found-{rank}").read_text()) for rank in range(world) if rank != killed]
 
 
 def _be_one(folder: Path, world: int, rank: int, work: Work, *, leave: bool) -> None:
