@@ -96,7 +96,8 @@ def _train(files: list[str], overrides: list[str], processes: "Processes", *, ov
     from regard.run.training import train as run_training
 
     console = messages()
-    recipe, reasons = recipe_for(files, overrides)
+    with processes.main_first():
+        recipe, reasons = recipe_for(files, overrides)
     for reason in reasons:
         console.print(f"· {reason}")
     if reasons and overrides:
@@ -119,7 +120,9 @@ def _assist(files: list[str], overrides: list[str], processes: "Processes") -> N
     from regard.run.api import recipe_for
     from regard.run.training import assist
 
-    assist(recipe_for(files, overrides)[0], processes)
+    with processes.main_first():
+        recipe, _ = recipe_for(files, overrides)
+    assist(recipe, processes)
 
 
 def _oversubscribed(recipe: "Recipe", processes: "Processes") -> str:
