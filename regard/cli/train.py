@@ -33,7 +33,6 @@ def train(
     regard train pairs.tsv
     regard train recipe.yaml run=runs/mine training.steps=300 model.layers=2
     regard train recipe.yaml --workers 2
-    torchrun --nnodes 2 --nproc-per-node 4 ... -m regard train recipe.yaml
     """
     files, overrides = split_settings(what)
     if not files:
