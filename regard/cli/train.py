@@ -92,11 +92,16 @@ def _take_part(files: list[str], overrides: list[str], *, overwrite: bool) -> No
 def _train(files: list[str], overrides: list[str], processes: "Processes", *, overwrite: bool) -> None:
     from regard.cli.progress import TrainingProgress
     from regard.run.api import recipe_for
+    from regard.run.folder import RunFolder
     from regard.run.training import train as run_training
 
     console = messages()
     with processes.main_first():
         recipe, reasons = recipe_for(files, overrides)
+    there = RunFolder(Path(recipe.run))
+    if reasons and there.begun and not overwrite:
+        console.print(f"{there.path} has begun; the choices made for it are in {there.recipe}")
+        reasons = ()
     for reason in reasons:
         console.print(f"· {reason}")
     if reasons and overrides:
@@ -105,7 +110,7 @@ def _train(files: list[str], overrides: list[str], processes: "Processes", *, ov
         console.print(line, style="yellow")
     with TrainingProgress(console) as progress:
         trained = run_training(recipe, observers=[_mark_begun, progress], overwrite=overwrite, processes=processes)
-    for line in trained.ledger.summary().splitlines():
+    for line in () if progress.left_out else trained.ledger.summary().splitlines():
         console.print(line)
     for name, evaluation in trained.evaluations.items():
         for note in evaluation.notes:

@@ -11,17 +11,17 @@ from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
+from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.folder import RunFolder
-from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
-from regard.run.validation import judge_by
+from regard.run.validation import Judge, judge_by
+from regard.run.watching import watch
 from regard.training import (
     Event,
-    Likelihood,
     Observer,
     Outcome,
     StartedFrom,
@@ -33,6 +33,7 @@ from regard.training import (
 )
 from regard.training.interrupt import heeding_signals
 from regard.training.processes import Alone, Processes
+from regard.training.starting import StartReport
 
 MAY_CHANGE = {
     "training": {
@@ -43,6 +44,7 @@ MAY_CHANGE = {
         "save_every",
         "threads",
         "learning_rate",
+        "tensorboard",
         "warmup",
         "clip",
         "accumulate",
@@ -91,10 +93,11 @@ def train(
             check_data(prepared, folder)
             folder.write_recipe(recipe)
             write_prepared(prepared, folder)
-        model, trainer = _trainer(recipe, folder, prepared, observers, processes)
-        outcome = trainer.run()
+        built = _build(recipe, folder, prepared, processes)
+        outcome = _run_watched(built, folder, prepared, observers)
+        model = built.model
         with processes.working_alone():
-            _choose_weights(trainer)
+            _choose_weights(built.trainer)
             folder.write_weights(weights(model.system))
             model.system.eval()
             if reading := model.best_reading(prepared.valid_examples):
@@ -111,8 +114,7 @@ def assist(recipe: Recipe, processes: Processes) -> None:
     with heeding_signals():
         with processes.main_first():
             prepared = _prepare(recipe, folder, processes)
-        _, trainer = _trainer(recipe, folder, prepared, None, processes)
-        trainer.run()
+        _build(recipe, folder, prepared, processes).trainer.run()
 
 
 def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepared:
@@ -124,14 +126,17 @@ def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepare
     return prepared
 
 
-def _trainer(
-    recipe: Recipe,
-    folder: RunFolder,
-    prepared: Prepared,
-    observers: Sequence[Observer] | None,
-    processes: Processes,
-) -> tuple[Model, Trainer]:
-    """The model and what trains it; without observers, in a process that writes nothing."""
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A model, what trains and judges it, and what it starts from. Nobody listens yet."""
+
+    model: Model
+    trainer: Trainer
+    judge: Judge
+    start: StartReport | None
+
+
+def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Processes) -> _Built:
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
     system = system_for(recipe, texts)
@@ -144,28 +149,41 @@ def _trainer(
         tokens=section.batch_tokens,
         seed=recipe.seed,
         redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
+        corruption=build_corruption(recipe),
     )
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
-    def keep_best(event: Event) -> None:
-        """Whoever stops a training has the best model so far."""
-        if isinstance(event, Validated) and event.gained:
-            folder.write_weights(weights(system))
-
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
+    validate = judge_by(valid, judge, model, prepared.valid_examples)
     trainer = Trainer(
         system,
         corpus,
         settings=training_settings(recipe),
-        objective=Likelihood(smoothing=section.label_smoothing),
-        validate=judge_by(valid, judge, model, prepared.valid_examples),
+        objective=build_objective(recipe),
+        validate=validate,
         checkpoints=folder.checkpoints,
-        observers=[] if observers is None else [LogWriter(folder.log), keep_best, *observers],
         processes=processes,
     )
-    if start is not None:
-        trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
-    return model, trainer
+    return _Built(model, trainer, validate, start)
+
+
+def _run_watched(built: _Built, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
+    """Train, with all that is written and told while it goes on."""
+    model, trainer = built.model, built.trainer
+
+    def keep_best(event: Event) -> None:
+        """Whoever stops a training has the best model so far."""
+        if isinstance(event, Validated) and event.gained:
+            folder.write_weights(weights(model.system))
+
+    epoch = trainer.corpus.batches_in_epoch()
+    watching = watch(folder, model, prepared, built.judge, [keep_best, *observers], epoch=epoch)
+    trainer.observers = [watching]
+    if built.start is not None:
+        start = model.recipe.model.start_from or ""
+        trainer.tell(StartedFrom(trainer.progress, start, tuple(built.start.summary())))
+    with watching:
+        return trainer.run()
 
 
 def _choose_weights(trainer: Trainer) -> None:
