@@ -12,6 +12,7 @@ import typer
 
 from regard import __version__
 from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
+from regard.cli.stopping import stopping_at_once
 from regard.errors import RegardError, ResourceError, out_of_memory
 from regard.process import spin_shortly
 
@@ -38,9 +39,9 @@ def common(
     """Options that stand before the verb."""
 
 
-app.command("demo")(demo.demo)
+app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
-app.command("train")(train.train)
+app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
@@ -59,6 +60,10 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(standalone_mode=True)
+    except SystemExit as end:
+        if end.code == 128 + signal.SIGINT:
+            typer.echo("regard: stopped by SIGINT", err=True)
+        raise
     except RegardError as error:
         typer.echo(f"regard: {error}", err=True)
         sys.exit(error.exit_code)

@@ -18,6 +18,9 @@ Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
 NO_EPOCH = 2**32 - 1
 """Stands for the epoch in what is drawn for data that is always the same."""
 
+PLACES = 5
+"""So many examples of a batch are named."""
+
 
 class StoreCorpus:
     """Examples of a store, batched by tokens."""
@@ -53,6 +56,13 @@ class StoreCorpus:
             dealt = deal(rows, parts, lengths=self._lengths[rows]) if parts > 1 else [rows]
             yield after, [self.batch(part, epoch) for part in dealt if len(part)]
             epoch = after.epoch
+
+    def where(self, cursor: Cursor) -> str:
+        """Which examples the batch at a cursor is made of, in words."""
+        _, rows = next(self._order.batches_from(cursor))
+        places = [self.store.place(int(row)) for row in sorted(rows)]
+        more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+        return f"epoch {cursor.epoch + 1}, batch {cursor.position + 1}: {', '.join(map(str, places[:PLACES]))}{more}"
 
     def once(self) -> Iterator[Batch]:
         """Every pair once, in a fixed order, as it is."""

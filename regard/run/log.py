@@ -83,7 +83,7 @@ def _record(event: Event) -> dict[str, Any]:
                 **common,
                 "loss": event.loss,
                 "perplexity": math.exp(min(event.loss, 700)),
-                "metrics": dict(event.metrics),
+                "metrics": _finite(dict(event.metrics)),
                 "gained": event.gained,
             }
         case Saved():

@@ -18,10 +18,11 @@ import torch
 
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
-from regard.errors import DivergedError, ResourceError, out_of_memory
+from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
 from regard.models import System
 from regard.training.checkpoints import Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
+from regard.training.finite import ADVICE, check_finite
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
@@ -46,6 +47,10 @@ class Corpus(Protocol):
 
     def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
         """Global batches from a cursor on, for ever, each as micro-batches, with the cursor after it."""
+        ...
+
+    def where(self, cursor: Cursor) -> str:
+        """Which examples the batch at a cursor is made of, in words."""
         ...
 
 
@@ -137,7 +142,9 @@ class Trainer:
                 for made in self.corpus.from_(self.progress.cursor, self.settings.accumulate):
                     failed = False
                     yield made
-            except MemoryError as error:
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
                 if failed:
                     raise self.no_memory("the next batch could not be made") from error
                 failed = True
@@ -148,11 +155,12 @@ class Trainer:
         rate = learning_rate(step, self.settings, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        count, total, likelihood = self.gradient(parts, step)
+        count, total, likelihood = self.gradient(parts, step, before := self.progress.cursor)
         norm = float(torch.nn.utils.clip_grad_norm_(self.system.parameters(), self.settings.clip or math.inf))
         self.progress = self.progress.moved(cursor)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            self.skip(f"step {step}: loss {total / max(count, 1):.4g}, gradient norm {norm:.4g}")
+        if not (count and math.isfinite(total) and math.isfinite(norm)):
+            found = f"loss {total / count:.4g}, gradient norm {norm:.4g}" if count else "nothing to predict"
+            self.skip(f"step {step}: {found}; {self.corpus.where(before)}")
             return
         self.apply()
         if self.moving is not None:
@@ -160,16 +168,20 @@ class Trainer:
         self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
         self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
 
-    def gradient(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
-        """The gradient of a batch: its tokens, loss and likelihood.
+    def gradient(self, parts: Sequence[Batch], step: int, at: Cursor) -> tuple[int, float, float]:
+        """The gradient of the batch at a cursor: its tokens, loss and likelihood.
 
         Where memory is too small for it, the same batch is tried again in more micro-batches.
         """
         finer = 1
         while True:
             try:
+                if finer > 1:
+                    _, parts = next(iter(self.corpus.from_(at, self.settings.accumulate * finer)))
                 return self.backward(parts, step)
-            except (MemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError, IndexError) as error:
+                if out_of_bounds(error):
+                    raise self.unknown_id(step, at, error) from error
                 if not out_of_memory(error):
                     raise
                 self.optimizer.zero_grad(set_to_none=True)
@@ -177,13 +189,14 @@ class Trainer:
                     tokens = sum(part.tokens for part in parts)
                     raise self.no_memory(f"a batch of {tokens:,} tokens does not fit, however it is split") from error
                 finer *= 2
-                _, parts = next(iter(self.corpus.from_(self.progress.cursor, self.settings.accumulate * finer)))
 
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """One pass over all micro-batches, with the random numbers of this step."""
         torch.manual_seed(step_seed(self.settings.seed, step))
         self.optimizer.zero_grad(set_to_none=True)
         count = sum(part.tokens for part in parts)
+        if not count:
+            return 0, 0.0, 0.0
         total = likelihood = 0.0
         for part in parts:
             with self.casting():
@@ -220,14 +233,21 @@ class Trainer:
             "higher training.accumulate, or start anew with a smaller training.batch_tokens or data.max_length"
         )
 
+    def unknown_id(self, step: int, at: Cursor, error: BaseException) -> DataError:
+        """What ends a training whose data is not what it was prepared as. No update was half done."""
+        self.save()
+        return DataError(
+            f"step {step:,}: there is an id in the data that the model has no place for ({error}); "
+            f"{self.corpus.where(at)}. The prepared data is damaged: delete the folder of the cache "
+            "(REGARD_CACHE, or regard in ~/.cache), then run the same command again"
+        )
+
     def skip(self, reason: str) -> None:
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
         self.tell(Skipped(self.progress, reason))
         if self.progress.skipped > SKIPS_IN_A_ROW:
             raise DivergedError(
-                f"training diverged: {self.progress.skipped} updates in a row were not finite ({reason}). "
-                "Checkpoints, if there are any, are intact: go on with a lower training.learning_rate, a longer "
-                "training.warmup or a lower training.clip"
+                f"training diverged: {self.progress.skipped} updates in a row had to be left out ({reason}). {ADVICE}"
             )
 
     def between_steps(self) -> None:
@@ -251,12 +271,17 @@ class Trainer:
         self.system.eval()
         try:
             with self.shown():
+                check_finite(self.system.named_parameters(), self.progress.step)
                 with self.interrupt.let_through():
                     verdict = self.validate(self.system)
                 self.judged(verdict, time.perf_counter() - began)
         except Interrupted as interrupted:
             self.save()
             raise Interrupted(interrupted.number, self.progress.step) from None
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise self.no_memory("a validation does not fit") from error
 
     def judged(self, verdict: Verdict, seconds: float) -> None:
         """Remember a verdict, and tell it while the system has the weights that were judged."""
@@ -300,9 +325,11 @@ class Trainer:
             return left
         self.system.train()
         times: list[float] = []
-        for _, parts in self.corpus.from_(Cursor(epoch=self.progress.epoch, position=0), self.settings.accumulate):
+        at = Cursor(epoch=self.progress.epoch, position=0)
+        for after, parts in self.corpus.from_(at, self.settings.accumulate):
             began = time.perf_counter()
-            self.gradient(parts, self.progress.step + 1)
+            self.gradient(parts, self.progress.step + 1, at)
+            at = after
             times.append(time.perf_counter() - began)
             if len(times) == 5:
                 break

@@ -7,6 +7,7 @@ learning goes on from: moments of the optimiser and, beside a moving average, th
 from typing import TYPE_CHECKING
 
 from regard.training.checkpoints import Checkpoint
+from regard.training.finite import check_finite
 from regard.training.meter import Meter
 from regard.training.optimizers import load_optimizer_state, optimizer_state
 from regard.training.progress import Progress
@@ -19,14 +20,16 @@ LEARNING = "learning/"
 
 
 def snapshot(trainer: "Trainer") -> Checkpoint:
-    """Everything that this training goes on from."""
+    """Everything that this training goes on from. What cannot be gone on from is refused."""
     learning = weights(trainer.system)
     others = optimizer_state(trainer.optimizer, trainer.system.named_parameters())
     if trainer.moving is not None:
         others.update({f"{LEARNING}{name}": tensor for name, tensor in learning.items()})
+    model = learning if trainer.moving is None else trainer.moving.values
+    check_finite((*model.items(), *others.items()), trainer.progress.step)
     return Checkpoint(
         step=trainer.progress.step,
-        model=learning if trainer.moving is None else trainer.moving.values,
+        model=model,
         optimizer=others,
         state={"progress": trainer.progress.to_json(), "meter": trainer.meter.to_json()},
     )

@@ -294,7 +294,11 @@ def test_a_stop_before_the_first_update_can_be_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with heeding_signals() as interrupt, interrupt.held():
+    with (
+        pytest.raises(Interrupted, match=f"stopped by {number.name}; what was saved is intact"),
+        heeding_signals() as interrupt,
+        interrupt.held(),
+    ):
         assert interrupt.number is None
         os.kill(os.getpid(), number)
         assert interrupt.number == number
@@ -307,7 +311,7 @@ def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> 
 def test_the_same_signal_again_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
-    with heeding_signals() as interrupt, interrupt.held():
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"), heeding_signals() as interrupt, interrupt.held():
         os.kill(os.getpid(), signal.SIGTERM)
         assert codes == []
         os.kill(os.getpid(), signal.SIGINT)
@@ -322,7 +326,15 @@ def test_where_nothing_must_be_whole_a_signal_ends_the_work_at_once() -> None:
         with pytest.raises(Interrupted, match=r"stopped by SIGUSR1; what was saved is intact\. Run the same") as caught:
             os.kill(os.getpid(), signal.SIGUSR1)
         assert caught.value.exit_code == 138
-    with heeding_signals() as interrupt, interrupt.held():
+    with (
+        pytest.raises(Interrupted, match="SIGTERM"),
+        heeding_signals() as interrupt,
+        interrupt.held(),
+        interrupt.let_through(),
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("a signal that is let through comes first")
+    with pytest.raises(Interrupted, match="SIGTERM"), heeding_signals() as interrupt, interrupt.held():
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Interrupted, match="SIGTERM"), interrupt.let_through():
             raise AssertionError("a signal that waits comes first")
