@@ -96,10 +96,10 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
     texts = prepared.texts
     system = system_for(recipe, texts)
     start = start_system(system, texts, recipe, folder)
-    if recipe.training.recompute:
-        recompute_layers(system)
     if recipe.training.compile:
         compile_layers(system)
+    if recipe.training.recompute:
+        recompute_layers(system)
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(

@@ -23,6 +23,7 @@ from regard.errors import DataError, DivergedError, RegardError
 from regard.models import System
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
+from regard.special import MASK
 from regard.training import (
     Event,
     Likelihood,
@@ -34,7 +35,6 @@ from regard.training import (
     Verdict,
     weights,
 )
-from regard.special import MASK
 from tests.reliability.conftest import Tally
 from tests.toys import VOCABULARY, toy_collation, toy_store, toy_system
 
@@ -301,7 +301,9 @@ class Watcher:
                 self.best[progress.step] = hashlib.sha256(self.folder.weights.read_bytes()).hexdigest()
 
 
-def trained(folder: Path, case: Case, inject: Callable[[Injected], None]) -> tuple[Trainer, Watcher, RegardError | None]:
+def trained(
+    folder: Path, case: Case, inject: Callable[[Injected], None]
+) -> tuple[Trainer, Watcher, RegardError | None]:
     """A training in which every validation is a gain, with an injection, until it ends or is stopped."""
     torch.manual_seed(1)
     run = RunFolder(folder / "run")

@@ -47,13 +47,16 @@ BASIC = Settings(
 )
 
 
+SMOOTHED = Likelihood(smoothing=0.1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One way to train; dropout is always on. `edge`: saved and judged at the ends of epochs only."""
 
     settings: Settings = BASIC
     family: str = "transformer"
-    objective: Objective = Likelihood(smoothing=0.1)
+    objective: Objective = SMOOTHED
     corruption: Corruption | None = None
     recompute: bool = False
     edge: bool = False
@@ -104,7 +107,7 @@ KINDS: dict[str, Kind] = {
     "recurrent, sampled inputs, four micro-batches, edges": Kind(
         family="rnn",
         settings=replace(BASIC, accumulate=4, schedule="constant"),
-        objective=replace(SAMPLED, inner=Likelihood(smoothing=0.1)),
+        objective=replace(SAMPLED, inner=SMOOTHED),
         corruption=NOISE,
         edge=True,
     ),

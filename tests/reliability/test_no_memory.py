@@ -121,8 +121,14 @@ PLACES: dict[str, Callable[[Trainer, Memory], None]] = {
     "reader": fail_in_reader,
 }
 STOPS = {
-    "forward": (4, r"not enough memory: a batch of \d+ tokens does not fit, however it is split\. The state after step 4"),
-    "backward": (4, r"not enough memory: a batch of \d+ tokens does not fit, however it is split\. The state after step 4"),
+    "forward": (
+        4,
+        r"not enough memory: a batch of \d+ tokens does not fit, however it is split\. The state after step 4",
+    ),
+    "backward": (
+        4,
+        r"not enough memory: a batch of \d+ tokens does not fit, however it is split\. The state after step 4",
+    ),
     "optimiser": (3, r"not enough memory for the optimiser at step 5\. Checkpoints, if there are any, are intact"),
     "reader": (4, r"not enough memory: the next batch could not be made\. The state after step 4 is saved; go on with"),
 }
@@ -180,7 +186,7 @@ def test_a_validation_that_does_not_fit_comes_again(told: str, tmp_path: Path) -
         raise ERRORS[told]()
 
     stopped.validate = validate
-    with pytest.raises(ResourceError, match="memory: a validation does not fit. The state after step 3 is saved"):
+    with pytest.raises(ResourceError, match=r"memory: a validation does not fit\. The state after step 3 is saved"):
         stopped.run()
     resumed = trainer(tmp_path / "stopped", tmp_path / "store")
     resumed.run()
@@ -199,7 +205,7 @@ def test_memory_that_is_too_small_for_a_finer_split_is_no_memory(tmp_path: Path)
         yield from real(cursor, parts)
 
     made.corpus.from_ = from_  # type: ignore[method-assign]
-    with pytest.raises(ResourceError, match="does not fit, however it is split. The state after step 4 is saved"):
+    with pytest.raises(ResourceError, match=r"does not fit, however it is split\. The state after step 4 is saved"):
         made.run()
 
 
