@@ -2,9 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -30,5 +31,6 @@ def stopping_at_once() -> Iterator[None]:
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     name = signal.Signals(number).name
     text = f"regard: stopped by {name}; nothing was left to save. Run the same command again to go on\n"
-    os.write(2, text.encode())
+    with suppress(OSError, AttributeError):
+        os.write(sys.stderr.fileno(), text.encode())
     os._exit(128 + number)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,11 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.batch import Batch
-from regard.data.batches import Cursor
 from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, DivergedError, RegardError
-from regard.models import System
 from regard.run.folder import RunFolder
 from regard.run.log import LogWriter
-from regard.special import MASK
+from regard.run.training import train
 from regard.training import (
     Event,
     Likelihood,
@@ -36,132 +33,22 @@ from regard.training import (
     weights,
 )
 from tests.reliability.conftest import Tally
-from tests.toys import VOCABULARY, toy_collation, toy_store, toy_system
+from tests.reliability.injections import (
+    Injected,
+    foreign_input,
+    foreign_label,
+    no_rows,
+    padding_only,
+    spoil_all,
+    spoil_average,
+    spoil_moment,
+    spoil_row,
+)
+from tests.toys import toy_collation, toy_pairs, toy_recipe, toy_store, toy_system, write_tsv
 
 SETTINGS = Settings(seed=3, steps=12, learning_rate=0.01, warmup=4, validate_every=3, save_every=2, log_every=2)
 BAD = 8
 """The update that something is wrong with; step 6 is the last one before it that is judged and saved."""
-
-
-class Corpus:
-    """A corpus some of whose batches are exchanged, by how many were made before."""
-
-    def __init__(self, real: StoreCorpus, change: Callable[[Batch], Sequence[Batch]], numbers: Sequence[int]) -> None:
-        self.real, self.change, self.numbers = real, change, numbers
-
-    def batches_in_epoch(self) -> int:
-        return self.real.batches_in_epoch()
-
-    def where(self, cursor: Cursor) -> str:
-        return self.real.where(cursor)
-
-    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
-        per_epoch = self.real.batches_in_epoch()
-        for after, made in self.real.from_(cursor, parts):
-            number = after.epoch * per_epoch + after.position
-            yield after, self.change(made[0]) if number in self.numbers else made
-
-
-@dataclass
-class Injected:
-    """What an injection may change before a training runs."""
-
-    trainer: Trainer
-    updates: int = 0
-
-    def at_update(self, numbers: Sequence[int], action: Callable[[Trainer], None]) -> None:
-        """Do something after the weights changed in some updates, those that are left out being counted, too."""
-        real = self.trainer.apply
-
-        def apply() -> None:
-            real()
-            if self.trainer.progress.step + 1 in numbers:
-                action(self.trainer)
-
-        self.trainer.apply = apply  # type: ignore[method-assign]
-
-    def loss(self, factor: float, numbers: Sequence[int]) -> None:
-        """Multiply the loss of some updates."""
-        real, backward = self.trainer.objective, self.trainer.backward
-
-        def counted(*arguments: Any) -> tuple[int, float, float]:
-            self.updates += 1
-            return backward(*arguments)
-
-        def spoiled(system: System, batch: Batch, *, step: int) -> Any:
-            loss = real(system, batch, step=step)
-            return replace(loss, sum=loss.sum * factor) if self.updates in numbers else loss
-
-        self.trainer.backward, self.trainer.objective = counted, spoiled  # type: ignore[method-assign, assignment]
-
-    def gradient(self, change: Callable[[torch.Tensor], object], numbers: Sequence[int]) -> None:
-        """Change the gradient of one weight in some updates."""
-        real = self.trainer.backward
-
-        def backward(*arguments: Any) -> tuple[int, float, float]:
-            found = real(*arguments)
-            self.updates += 1
-            if self.updates in numbers:
-                gradient = next(self.trainer.system.parameters()).grad
-                assert gradient is not None
-                change(gradient)
-            return found
-
-        self.trainer.backward = backward  # type: ignore[method-assign]
-
-    def batch(self, change: Callable[[Batch], Sequence[Batch]], numbers: Sequence[int]) -> None:
-        """Exchange some batches."""
-        assert isinstance(self.trainer.corpus, StoreCorpus)
-        self.trainer.corpus = Corpus(self.trainer.corpus, change, numbers)
-
-    def verdict(self, step: int, **changes: Any) -> None:
-        """Find something else in the validations from a step on."""
-        real = self.trainer.validate
-
-        def validate(system: System) -> Verdict:
-            found = real(system)
-            return replace(found, **changes) if self.trainer.progress.step >= step else found
-
-        self.trainer.validate = validate
-
-
-def spoil_row(trainer: Trainer, value: float) -> None:
-    """Put a number into a row of the encoder's embedding that no batch reads, so that no loss tells."""
-    table = trainer.system.encoder.get_parameter("embedding.weight")
-    with torch.no_grad():
-        table[MASK, 3] = value
-
-
-def spoil_all(trainer: Trainer, value: float) -> None:
-    with torch.no_grad():
-        for parameter in trainer.system.parameters():
-            parameter.fill_(value)
-
-
-def spoil_average(trainer: Trainer) -> None:
-    assert trainer.moving is not None
-    next(iter(trainer.moving.values.values()))[0, 0] = math.nan
-
-
-def spoil_moment(trainer: Trainer) -> None:
-    next(iter(trainer.optimizer.state.values()))["exp_avg_sq"][0, 0] = math.inf
-
-
-def padding_only(batch: Batch) -> Sequence[Batch]:
-    return [replace(batch, mask=torch.zeros_like(batch.mask))]
-
-
-def no_rows(batch: Batch) -> Sequence[Batch]:
-    return []
-
-
-def foreign_label(batch: Batch) -> Sequence[Batch]:
-    return [replace(batch, outputs=batch.outputs.masked_fill(batch.mask, VOCABULARY))]
-
-
-def foreign_input(batch: Batch) -> Sequence[Batch]:
-    return [replace(batch, inputs=batch.inputs + VOCABULARY)]
-
 
 ONCE, THRICE, EVER = (BAD,), (BAD, BAD + 1, BAD + 2), range(BAD, 99)
 PLACE = r"; epoch \d, batch \d: toy:\d+, toy:\d+.*"
@@ -373,6 +260,33 @@ def test_injection(name: str, tmp_path: Path, tally: Tally) -> None:
         again, _, error = trained(tmp_path, mended, lambda injected: None)
         assert (error, again.progress.step) == (None, 12)
         assert not_finite(run) == []
+    tally("N1", injections=1)
+
+
+@pytest.mark.parametrize("select", ["loss", "exact"])
+def test_finite_weights_that_give_no_finite_loss(
+    select: str, tmp_path: Path, tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The validation finds NaN before any update does, and nothing is searched with such weights."""
+    real = Trainer.apply
+
+    def apply(self: Trainer) -> None:
+        real(self)
+        if self.progress.step == 5:
+            spoil_all(self, 1e30)
+
+    monkeypatch.setattr(Trainer, "apply", apply)
+    pairs = write_tsv(tmp_path / "pairs.tsv", toy_pairs(40))
+    settings = ("training.validate_every=3", f"training.select={select}", "training.average=2")
+    recipe = toy_recipe(tmp_path / "run", pairs, *settings)
+    validated: list[Validated] = []
+    with pytest.raises(DivergedError, match=r"4 updates in a row had to be left out \(step 7: loss (nan|inf)"):
+        train(recipe, observers=[lambda event: validated.append(event) if isinstance(event, Validated) else None])
+    assert [(math.isfinite(event.loss), event.gained) for event in validated] == [(True, True), (False, False)]
+    folder = RunFolder(tmp_path / "run")
+    assert not_finite(folder) == []
+    best = folder.checkpoints.model(3)
+    assert all(torch.equal(tensor, best[name]) for name, tensor in folder.read_weights().items())
     tally("N1", injections=1)
 
 

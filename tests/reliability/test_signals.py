@@ -18,7 +18,7 @@ import pytest
 
 import regard.run.training as training
 from regard.recipe import dump_recipe
-from regard.run import validation
+from regard.run import api, validation
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.training import Checkpoints, Ended, Trainer
@@ -83,6 +83,7 @@ def at_step(step: int) -> Callable[..., bool]:
 
 
 MOMENTS: dict[str, Hook] = {
+    "recipe": before(api, "recipe_for"),
     "preparation": before(training, "prepare_run"),
     "first estimate": before(Trainer, "backward", call=2),
     "update": before(Trainer, "apply", when=at_step(2)),
@@ -92,7 +93,7 @@ MOMENTS: dict[str, Hook] = {
     "end": before(Trainer, "tell", when=lambda trainer, event: isinstance(event, Ended)),
     "final evaluation": before(Model, "evaluate"),
 }
-"""In the order in which one training meets them. `write_results` and what follows it is tried by the last one, too."""
+"""In the order in which one training meets them; it does not heed signals yet when the recipe is read."""
 
 SAVES = {"update": 3, "validation": 6, "save": 9, "second validation": 12}
 """The last step that is saved when a single signal comes."""
@@ -153,9 +154,11 @@ def test_one_training_stopped_at_every_moment(name: str, place: Path, tally: Tal
         if len(stop.signals) == 1:
             assert f"regard: stopped by {stop.signals[0].name}" in told, moment
             assert (f"after step {SAVES.get(moment)}; the state is saved" in told) == (moment in SAVES), (moment, told)
+            early = moment in ("recipe", "preparation", "first estimate")
             assert max(Checkpoints(place / name / "checkpoints").steps(), default=0) == SAVES.get(
-                moment, 0 if moment in ("preparation", "first estimate") else 12
+                moment, 0 if early else 12
             )
+            assert ("nothing was left to save" in told) == (moment == "recipe")
     run(command("train", recipe), errors)
     assert finished(place / name) == finished(place / "straight")
     assert list((place / name).rglob("*.tmp")) == list((place / name).rglob(".tmp-*")) == []
