@@ -64,3 +64,9 @@ def out_of_memory(error: BaseException) -> bool:
         return True
     words = ("can't allocate memory", "not enough memory", "out of memory")
     return isinstance(error, RuntimeError) and any(each in str(error) for each in words)
+
+
+def out_of_bounds(error: BaseException) -> bool:
+    """Whether torch was asked for a row that a table does not have; some operations say so in a RuntimeError."""
+    words = ("index out of range", "out of bounds")
+    return isinstance(error, IndexError | RuntimeError) and any(each in str(error) for each in words)

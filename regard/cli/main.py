@@ -12,6 +12,7 @@ import typer
 from regard import __version__
 from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
 from regard.cli.console import tell_error
+from regard.cli.stopping import stopping_at_once
 from regard.process import spin_shortly
 
 app = typer.Typer(
@@ -37,9 +38,9 @@ def common(
     """Options that stand before the verb."""
 
 
-app.command("demo")(demo.demo)
+app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
-app.command("train")(train.train)
+app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
@@ -58,6 +59,10 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(standalone_mode=True)
+    except SystemExit as end:
+        if end.code == 128 + signal.SIGINT:
+            typer.echo("regard: stopped by SIGINT", err=True)
+        raise
     except Exception as error:
         sys.exit(tell_error(error))
 

@@ -20,6 +20,9 @@ Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
 NO_EPOCH = 2**32 - 1
 """Stands for the epoch in what is drawn for data that is always the same."""
 
+PLACES = 5
+"""So many examples of a batch are named."""
+
 
 class StoreCorpus:
     """Examples of a store, batched by tokens."""
@@ -67,6 +70,13 @@ class StoreCorpus:
     def _stand_in(self, rows: Indices, epoch: int) -> Batch:
         batch = self.batch(rows[:1], epoch)
         return replace(batch, mask=torch.zeros_like(batch.mask))
+
+    def where(self, cursor: Cursor) -> str:
+        """Which examples the batch at a cursor is made of, in words."""
+        _, rows = next(self._order.batches_from(cursor))
+        places = [self.store.place(int(row)) for row in sorted(rows)]
+        more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+        return f"epoch {cursor.epoch + 1}, batch {cursor.position + 1}: {', '.join(map(str, places[:PLACES]))}{more}"
 
     def once(self) -> Iterator[Batch]:
         """Every pair once, in a fixed order, as it is."""

@@ -1,5 +1,6 @@
 """Training as people ask for it: from a recipe to a run folder that holds a finished, judged model."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +32,10 @@ from regard.training import (
     load_weights,
     weights,
 )
+from regard.training.compiling import compile_layers
 from regard.training.interrupt import heeding_signals
 from regard.training.processes import Alone, Processes
+from regard.training.recompute import recompute_layers
 from regard.training.starting import StartReport
 
 MAY_CHANGE = {
@@ -141,6 +144,10 @@ def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Pro
     texts = prepared.texts
     system = system_for(recipe, texts)
     start = start_system(system, texts, recipe, folder)
+    if recipe.training.compile:
+        compile_layers(system)
+    if recipe.training.recompute:
+        recompute_layers(system)
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(
@@ -197,6 +204,7 @@ def _choose_weights(trainer: Trainer) -> None:
     for candidate in candidates:
         load_weights(trainer.system, candidate)
         values.append(trainer.validate(trainer.system).value if len(candidates) > 1 else 0.0)
+    values = [value if math.isfinite(value) else -math.inf for value in values]
     load_weights(trainer.system, candidates[values.index(max(values))])
 
 

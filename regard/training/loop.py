@@ -21,10 +21,11 @@ import torch
 
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
-from regard.errors import DivergedError, ResourceError, out_of_memory
+from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
 from regard.models import System
 from regard.training.checkpoints import Checkpoints
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
+from regard.training.finite import ADVICE, check_finite
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.meter import Meter
@@ -53,6 +54,10 @@ class Corpus(Protocol):
         self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
     ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
         """Global batches from a cursor on, for ever, each as micro-batches of a rank, with the cursor after it."""
+        ...
+
+    def where(self, cursor: Cursor) -> str:
+        """Which examples the batch at a cursor is made of, in words."""
         ...
 
 
@@ -150,7 +155,9 @@ class Trainer:
                 for made in self.dealt(self.progress.cursor, self.settings.accumulate):
                     failed = False
                     yield made
-            except MemoryError as error:
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
                 if failed:
                     raise self.no_memory("the next batch could not be made") from error
                 failed = True
@@ -165,11 +172,12 @@ class Trainer:
         rate = learning_rate(step, self.settings, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        count, total, likelihood = self.gradient(parts, step)
+        count, total, likelihood = self.gradient(parts, step, before := self.progress.cursor)
         norm = self.learner.clip(self.settings.clip)
         self.progress = self.progress.moved(cursor)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            self.skip(f"step {step}: loss {total / max(count, 1):.4g}, gradient norm {norm:.4g}")
+        if not (count and math.isfinite(total) and math.isfinite(norm)):
+            found = f"loss {total / count:.4g}, gradient norm {norm:.4g}" if count else "nothing to predict"
+            self.skip(f"step {step}: {found}; {self.corpus.where(before)}")
             return
         self.apply()
         if self.moving is not None:
@@ -178,16 +186,20 @@ class Trainer:
         clipped = bool(self.settings.clip) and norm > self.settings.clip
         self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count, clipped=clipped)
 
-    def gradient(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
-        """The gradient of a batch: its tokens, loss and likelihood.
+    def gradient(self, parts: Sequence[Batch], step: int, at: Cursor) -> tuple[int, float, float]:
+        """The gradient of the batch at a cursor: its tokens, loss and likelihood.
 
         Where memory is too small for it, the same batch is tried again in more micro-batches.
         """
         finer = 1
         while True:
             try:
+                if finer > 1:
+                    _, parts = next(self.dealt(at, self.settings.accumulate * finer))
                 return self.backward(parts, step)
-            except (MemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError, IndexError) as error:
+                if out_of_bounds(error):
+                    raise self.unknown_id(step, at, error) from error
                 if not out_of_memory(error):
                     raise
                 self.optimizer.zero_grad(set_to_none=True)
@@ -195,7 +207,6 @@ class Trainer:
                     tokens = sum(part.tokens for part in parts)
                     raise self.no_memory(f"a batch of {tokens:,} tokens does not fit, however it is split") from error
                 finer *= 2
-                _, parts = next(self.dealt(self.progress.cursor, self.settings.accumulate * finer))
 
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """One pass over all micro-batches, with the random numbers of this step."""
@@ -203,6 +214,8 @@ class Trainer:
         torch.manual_seed(step_seed(self.settings.seed, step, self.processes.rank))
         self.optimizer.zero_grad(set_to_none=True)
         (count,) = self.processes.sums(sum(part.tokens for part in parts))
+        if not count:
+            return 0, 0.0, 0.0
         total = likelihood = 0.0
         for number, part in enumerate(parts, start=1):
             asked = part.tokens > 0  # of some rows nothing is asked, for there are fewer than processes
@@ -250,14 +263,21 @@ class Trainer:
             "higher training.accumulate, or start anew with a smaller training.batch_tokens or data.max_length"
         )
 
+    def unknown_id(self, step: int, at: Cursor, error: BaseException) -> DataError:
+        """What ends a training whose data is not what it was prepared as. No update was half done."""
+        self.save()
+        return DataError(
+            f"step {step:,}: there is an id in the data that the model has no place for ({error}); "
+            f"{self.corpus.where(at)}. The prepared data is damaged: delete the folder of the cache "
+            "(REGARD_CACHE, or regard in ~/.cache), then run the same command again"
+        )
+
     def skip(self, reason: str) -> None:
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
         self.tell(Skipped(self.progress, reason))
         if self.progress.skipped > SKIPS_IN_A_ROW:
             raise DivergedError(
-                f"training diverged: {self.progress.skipped} updates in a row were not finite ({reason}). "
-                "Checkpoints, if there are any, are intact: go on with a lower training.learning_rate, a longer "
-                "training.warmup or a lower training.clip"
+                f"training diverged: {self.progress.skipped} updates in a row had to be left out ({reason}). {ADVICE}"
             )
 
     def between_steps(self) -> None:
@@ -279,11 +299,16 @@ class Trainer:
         """Validate the weights as they would be used. Who interrupts this finds it done when training goes on."""
         began = time.perf_counter()
         self.system.eval()
-        with self.learner.shown(self.system, None if self.moving is None else self.moving.values):
-            verdict, signalled = self.verdict()
-            if verdict is not None:
-                (seconds,) = self.processes.largest(time.perf_counter() - began)
-                self.judged(verdict, seconds)
+        try:
+            with self.learner.shown(self.system, None if self.moving is None else self.moving.values):
+                verdict, signalled = self.verdict()
+                if verdict is not None:
+                    (seconds,) = self.processes.largest(time.perf_counter() - began)
+                    self.judged(verdict, seconds)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise self.no_memory("a validation does not fit") from error
         if verdict is None:
             self.save()
             raise Interrupted(signalled, self.progress.step)
@@ -292,6 +317,7 @@ class Trainer:
         """What the main process finds while the others wait; none, and a signal, where one came in between."""
         found: dict[str, Any] = {}
         if self.processes.main:
+            check_finite(self.system.named_parameters(), self.progress.step)
             try:
                 with self.interrupt.let_through(), self.processes.working_alone():
                     found = {"verdict": asdict(self.validate(self.system))}
@@ -338,9 +364,11 @@ class Trainer:
             return left
         self.learner.module.train()
         times: list[float] = []
-        for _, parts in self.dealt(Cursor(epoch=self.progress.epoch, position=0), self.settings.accumulate):
+        at = Cursor(epoch=self.progress.epoch, position=0)
+        for after, parts in self.dealt(at, self.settings.accumulate):
             began = time.perf_counter()
-            self.gradient(parts, self.progress.step + 1)
+            self.gradient(parts, self.progress.step + 1, at)
+            at = after
             times.append(time.perf_counter() - began)
             if len(times) == 5:
                 break

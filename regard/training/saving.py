@@ -7,6 +7,7 @@ learning goes on from: moments of the optimiser and, beside a moving average, th
 from typing import TYPE_CHECKING
 
 from regard.training.checkpoints import Checkpoint
+from regard.training.finite import check_finite
 from regard.training.meter import Meter
 from regard.training.optimizers import load_optimizer_state, optimizer_state
 from regard.training.progress import Progress
@@ -19,7 +20,10 @@ LEARNING = "learning/"
 
 
 def snapshot(trainer: "Trainer") -> Checkpoint:
-    """Everything that this training goes on from. What is shared out is put together, in the main process only."""
+    """Everything that this training goes on from. What cannot be gone on from is refused.
+
+    What is shared out is put together, in the main process only.
+    """
     learner, keep = trainer.learner, trainer.processes.main
     learning = gather(weights(learner.system).items(), keep=keep)
     others = gather(optimizer_state(trainer.optimizer, learner.system.named_parameters()).items(), keep=keep)
@@ -27,6 +31,7 @@ def snapshot(trainer: "Trainer") -> Checkpoint:
     if trainer.moving is not None:
         others.update({f"{LEARNING}{name}": tensor for name, tensor in learning.items()})
         model = gather(trainer.moving.values.items(), keep=keep)
+    check_finite((*model.items(), *others.items()), trainer.progress.step)
     return Checkpoint(
         step=trainer.progress.step,
         model=model,
