@@ -83,6 +83,7 @@ def serve(
                 f"regard: {answers.mended} bytes of an answer that was never acknowledged were cut off", err=True
             )
         server = Server(read, answers, address)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a browser that goes away must not end the server
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, lambda *_: threading.Thread(target=server.shutdown).start())
         counts = answered(read, answers)

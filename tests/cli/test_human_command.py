@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,13 @@ def test_serving_until_told_to_stop(regard: Command, files: Path, end: signal.Si
         connection = http.client.HTTPConnection(address, timeout=20)
         connection.request("GET", "/api/campaign", headers={"Authorization": f"Bearer {key}"})
         assert len(json.loads(connection.getresponse().read())["tasks"]) == 11
+        connection.close()
+        host, port = address.split(":")
+        for _ in range(20):
+            with socket.create_connection((host, int(port))) as gone:
+                gone.sendall(b"GET /page.js HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
         connection.close()
         child.send_signal(end)
         _, told = child.communicate(timeout=20)
