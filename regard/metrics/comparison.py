@@ -1,8 +1,8 @@
 """Is one system better than another? The paired bootstrap (Koehn 2004, section 4).
 
 Both systems answer the same segments, so both are judged on the same resamples: what a hard or an easy draw of segments
-adds to one score it adds to the other, and the difference varies less than either score. The draws and the p-value are
-those of sacrebleu for the same seed.
+adds to one score it adds to the other, and the difference varies less than either score. The draws are those of
+sacrebleu for the same seed. The p-value is not: sacrebleu's counts one side only, and calls equal outputs different.
 """
 
 from collections.abc import Sequence

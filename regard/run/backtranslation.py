@@ -136,8 +136,6 @@ def check_recipe(recipe: Recipe, plan: Plan) -> None:
     for name, value in (("text.start_from", recipe.text.start_from), ("model.start_from", recipe.model.start_from)):
         if value is not None:
             raise UsageError(f"back-translation learns vocabularies and models of its own: leave out `{name}`")
-    if not recipe.evaluation.metrics:
-        raise UsageError("a gain is told by metrics: name some in `evaluation.metrics`, such as [BLEU, chrF]")
     for stage, setting in plan.settings:
         if stage not in STAGES:
             raise UsageError(f"{stage}.{setting}: settings of one stage begin with {', '.join(STAGES)}")

@@ -19,6 +19,7 @@ ALONE = {
 
 _ENDS = {"[": "]", "{": "}"}
 _LONGEST = 80
+_PLAIN = re.compile(r"[\w.=+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Combination:
     @property
     def folder(self) -> str:
         """The name of its folder: readable, without signs that folders cannot have, and no other's."""
-        short = " ".join(self.settings)
-        plain = re.sub(r"[^\w.=+-]+", "_", short)
-        if short.replace(" ", "_") == plain and len(plain) <= _LONGEST:
-            return plain
-        return f"{plain[:_LONGEST]}-{sha256(short.encode()).hexdigest()[:8]}"
+        whole = ",".join(self.settings)
+        if all(_PLAIN.fullmatch(setting) for setting in self.settings) and len(whole) <= _LONGEST:
+            return whole
+        readable = re.sub(r"[^\w.=+,-]+", "_", whole)[:_LONGEST]
+        return f"{readable},{sha256(whole.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
