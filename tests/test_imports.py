@@ -36,8 +36,10 @@ WITH_TORCH = {
     "regard.data.batch",
     "regard.data.collation",
     "regard.data.corpus",
+    "regard.data.corruption",
     "regard.recipe.build",
     "regard.recipe.decoders",
+    "regard.recipe.objectives",
     "regard.recipe.texts",
     "regard.cli.progress",
 }

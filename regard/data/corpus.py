@@ -8,6 +8,7 @@ import numpy.typing as npt
 from regard.data.batch import Batch
 from regard.data.batches import BatchOrder, Cursor, Indices, deal
 from regard.data.collation import Collation
+from regard.data.corruption import Corruption
 from regard.data.store import Store
 
 Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
@@ -22,12 +23,22 @@ class StoreCorpus:
     """Examples of a store, batched by tokens."""
 
     def __init__(
-        self, store: Store, collation: Collation, *, tokens: int, seed: int, redraw: Redraw | None = None
+        self,
+        store: Store,
+        collation: Collation,
+        *,
+        tokens: int,
+        seed: int,
+        redraw: Redraw | None = None,
+        corruption: Corruption | None = None,
     ) -> None:
         self.store = store
         self.collation = collation
         self.seed = seed
         self.redraw = redraw
+        self.corruption = corruption
+        if corruption is not None:
+            corruption.check(collation.streams)
         self._lengths = collation.lengths(store)
         self._order = BatchOrder(self._lengths, tokens=tokens, seed=seed)
 
@@ -49,12 +60,15 @@ class StoreCorpus:
             yield self.batch(rows, None)
 
     def batch(self, rows: Indices, epoch: int | None) -> Batch:
-        """Some examples as tensors; with an epoch, in that epoch's segmentation and with its random choices."""
+        """Some examples as tensors; with an epoch, in its segmentation, with its random choices and its noise."""
         numbers = [int(row) for row in rows]
         streams = {name: [self._ids(name, row, epoch) for row in numbers] for name in self.collation.streams}
-        return self.collation.batch(
-            streams, [(self.seed, NO_EPOCH if epoch is None else epoch, row) for row in numbers]
-        )
+        keys = [(self.seed, NO_EPOCH if epoch is None else epoch, row) for row in numbers]
+        if epoch is None or self.corruption is None:
+            return self.collation.batch(streams, keys)
+        source = self.collation.source
+        noisy = self.corruption.sources(streams, source.factor_streams, source.text.size if source.text else 0, keys)
+        return self.corruption.inputs(self.collation.batch(noisy, keys), keys)
 
     def _ids(self, stream: str, row: int, epoch: int | None) -> Sequence[int] | npt.NDArray[np.int32]:
         ids = self.store.ids(stream, row)

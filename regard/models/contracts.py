@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from torch import Tensor, nn
 
 from regard.data.batch import Batch, Source, Sources
+from regard.errors import ModelError
 from regard.models.memory import Memory
 from regard.nn import StateSize
 
@@ -76,6 +77,10 @@ class Encoder(nn.Module, ABC):
 class Decoder(nn.Module, ABC):
     """Writes a target, given a memory."""
 
+    parallel = False
+    """Whether no step waits for the one before it when the inputs are given: the inputs of training are mixed with own
+    outputs in two passes where it is so, and step by step where it is not."""
+
     @property
     def longest(self) -> int | None:
         """The most tokens it can read, START included; None where there is no such limit."""
@@ -133,3 +138,10 @@ class System(nn.Module, ABC):
     @abstractmethod
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         """log p of what is to be predicted, given all before it: (B, M), 0 at padding."""
+
+    def log_distribution(self, batch: Batch) -> Tensor:  # noqa: ARG002
+        """log p of everything that could stand at the R places that are asked about, row after row: (R, V)."""
+        raise ModelError(
+            f"{type(self).__name__} gives no distribution over a vocabulary, so there are none to compare: leave "
+            "`training.objective.rdrop` out"
+        )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Decoder, Encoder, Joining, Loss, State, Step, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, single
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, single
 
 
 class EncoderDecoder(System):
@@ -35,6 +35,10 @@ class EncoderDecoder(System):
         """log p(y_i | y_{<i}, x) of given targets, teacher-forced: (B, M), 0 at padding."""
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
         return chosen_log_probabilities(hidden, self.decoder.logits, batch)
+
+    def log_distribution(self, batch: Batch) -> Tensor:
+        hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
+        return log_distribution(hidden, self.decoder.logits, batch)
 
     def start(self, sources: Sources) -> State:
         return self.decoder.start(self.memory(sources))

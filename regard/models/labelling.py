@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Encoder, Joining, Loss, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, single
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, single
 from regard.models.memory import Memory
 from regard.nn import dropout
 
@@ -35,6 +35,9 @@ class Labelling(System):
 
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         return chosen_log_probabilities(self.places(self.memory(batch.sources)), self.logits, batch)
+
+    def log_distribution(self, batch: Batch) -> Tensor:
+        return log_distribution(self.places(self.memory(batch.sources)), self.logits, batch)
 
     def log_probabilities(self, sources: Sources) -> Tensor:
         """What is said at every place: (B, M, V)."""
@@ -90,6 +93,9 @@ class Rater(Acceptor):
 
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         return -0.5 * (self.numbers(batch.sources) - batch.outputs).square() - HALF_LOG_2_PI
+
+    def log_distribution(self, batch: Batch) -> Tensor:
+        return System.log_distribution(self, batch)
 
 
 class Transducer(Labelling):

@@ -25,6 +25,11 @@ def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: f
     return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood.detach()})
 
 
+def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
+    """log p of the whole vocabulary at the places of a batch, from hidden states (B, M, D): (R, V)."""
+    return single(project(hidden[batch.mask])).log_softmax(-1)
+
+
 def chosen_log_probabilities(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
     """log p of the outputs of a batch, from hidden states (B, M, D): (B, M), 0 at padding."""
     logits = single(project(hidden[batch.mask]))  # (R, V)

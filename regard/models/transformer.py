@@ -154,6 +154,8 @@ class TransformerDecoder(Decoder):
     With a `memory_width` of None there is no cross-attention: a language model.
     """
 
+    parallel = True
+
     def __init__(
         self,
         *,

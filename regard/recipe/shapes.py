@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regard.recipe.learning import learning_problems
 from regard.recipe.sides import RecurrentDecoderSection
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def shape_problems(recipe: "Recipe") -> Iterator[str]:
     yield from _metric_problems(recipe)
     yield from _column_problems(recipe)
     yield from _idle_settings(recipe)
+    yield from learning_problems(recipe)
 
 
 def _target_unit(recipe: "Recipe") -> str:

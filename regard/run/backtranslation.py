@@ -12,7 +12,7 @@ All models have the same vocabularies, learned from the real pairs and the monol
 data/       the pairs of the recipe as they were read, split once, in both directions
 text/       the vocabularies; reverse_text/ the same the other way round
 baseline/, reverse/                       runs of the real pairs
-round1/     synthetic/ (translations), mixed.jsonl, final/ (the run); in later rounds also those of the reverse model
+round1/     translations.jsonl, mixed.jsonl, final/ (the run); in later rounds also those of the reverse model
 backtranslation.json, backtranslation.md  what came of it
 
 Every step looks for what an earlier call has left, and does only what is missing.
@@ -33,10 +33,21 @@ from regard.recipe.build import build_metrics
 from regard.recipe.schema import Recipe
 from regard.recipe.texts import Texts, load_texts, text_names, train_texts
 from regard.run.folder import RunFolder
-from regard.run.model import Model
 from regard.run.preparation import examples_of, read_sets
 from regard.run.series import Failed, Finished, Job, digest, train_all
-from regard.run.synthetic import Draw, Made, Mixed, Pair, Tell, mix, pair_of, read_pairs, translate, write_pairs
+from regard.run.synthetic import (
+    Draw,
+    Made,
+    Mixed,
+    Pair,
+    Tell,
+    Translations,
+    mix,
+    pair_of,
+    read_pairs,
+    translate,
+    write_pairs,
+)
 
 TAG = "<BT>"
 STAGES = ("baseline", "reverse", "final")
@@ -270,23 +281,29 @@ class _Work:
     def retrain(self, place: str, direction: str, teacher: str, mono: Path) -> tuple[str, Made, Mixed, Finished]:
         """Translate with the teacher, mix, and train the model of the other direction from scratch."""
         prefix = "" if direction == "forward" else "reverse_"
-        synthetic = self.folder / place / f"{prefix}synthetic"
-        made = translate(
-            Model.load(self.folder / teacher),
+        translations = Translations(
+            path=self.folder / place / f"{prefix}translations.jsonl",
+            tokenizer=self.texts.target if direction == "forward" else self.texts.source,
+            longest=self.base.data.max_length,
+        )
+        translate(
+            self.folder / teacher,
             mono,
-            synthetic,
+            translations.path,
             draw=self.plan.draw,
             seed=self.base.seed,
+            workers=self.plan.workers,
             tell=lambda line: self.tell(f"{place}: {line}"),
         )
+        made = translations.made()
         mixed = mix(
             list(read_pairs(self.folder / f"data/{direction}/train.jsonl")),
-            synthetic,
+            translations.pairs(),
             self.folder / place / f"{prefix}mixed.jsonl",
             tag=self.tag,
             share=self.plan.share,
             seed=self.base.seed,
-            tokenizer=self.texts.target if direction == "forward" else self.texts.source,
+            tokenizer=translations.tokenizer,
         )
         run = f"{place}/{'final' if direction == 'forward' else 'reverse'}"
         stage = "final" if direction == "forward" else "reverse"

@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import re
-import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,13 +24,16 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from regard.errors import BusyError, ModelError, RecipeError, UsageError
-from regard.files import replace_file
+from regard.files import cannot_write, make_folder, remove_waiting, replace_file
 from regard.recipe import dump_recipe, parse_recipe
 from regard.recipe.schema import Recipe
 from regard.training import Checkpoints
 
 FORMAT = "1"
 FILES = ("recipe.yaml", "weights.safetensors", "metrics.json", "log.jsonl", "README.md", "report.html")
+PATIENCE = 1.0
+"""Seconds to wait for the number of the process that holds a folder."""
+
 TEXT = re.compile(r"(text|source|target|(factor|attribute)[1-9][0-9]*)\.(json|spm)")
 
 
@@ -53,7 +56,7 @@ class RunFolder:
     def create(self) -> None:
         """Make the folder, or say why it cannot be. Files of others are never written over."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except OSError as error:
             raise UsageError(
                 f"{self.path}: the run folder cannot be made ({error.strerror}); choose another with run=FOLDER"
@@ -74,9 +77,14 @@ class RunFolder:
 
     def clear(self) -> None:
         """Delete what an earlier run left in its folder, and nothing else."""
-        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
+        try:
+            self.checkpoints.clear()
+            for name in FILES:
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path}: the earlier run cannot be deleted ({error.strerror}); choose another with run=FOLDER"
+            ) from error
         self.clear_beginning()
 
     def clear_beginning(self) -> None:
@@ -144,18 +152,58 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for training; a second trainer is refused. The lock ends with the process."""
-        with self.lock.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise BusyError(
-                    f"{self.path}: another process is training into this folder (process {holder}); wait for it, or "
-                    "choose another folder with run=FOLDER"
-                ) from error
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        """Hold the folder for training; a second trainer is refused. The lock ends with the process.
+
+        What a process that was killed was just writing is taken away.
+        """
+        holder = str(os.getpid()).encode()
+        try:
+            handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise cannot_write(self.lock, len(holder), error) from error
+        try:
+            self._take(handle, holder)
+            remove_waiting(self.path, lambda name: name in FILES or TEXT.fullmatch(name) is not None)
+            remove_waiting(self.data, lambda _: True)
             yield
+        finally:
+            os.close(handle)
+
+    def _take(self, handle: int, holder: bytes) -> None:
+        """Take the lock and write down who holds it; who is refused is told the process that does.
+
+        Another process may hold it and not yet have written its number: then there is none, or that of a dead one.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                other = os.pread(handle, 20, 0).decode(errors="replace").strip()
+                if _lives(other) or time.monotonic() > until:
+                    raise BusyError(
+                        f"{self.path}: another process is training into this folder (process {other or 'unknown'}); "
+                        "wait for it, or choose another folder with run=FOLDER"
+                    ) from error
+            except OSError as error:
+                raise UsageError(
+                    f"{self.lock}: cannot be locked ({error.strerror}); choose a folder on another disk with run=FOLDER"
+                ) from error
+            time.sleep(0.01)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, holder, 0)
+        except OSError as error:
+            raise cannot_write(self.lock, len(holder), error) from error
+
+
+def _lives(process: str) -> bool:
+    """Whether a number is that of a process that runs here."""
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:
+        return True
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    return True

@@ -57,12 +57,13 @@ def parse_grid(words: Sequence[str]) -> Grid:
     varied: list[list[str]] = []
     seen: set[str] = set()
     for word in words:
-        override = parse_override(word.partition("=")[0] + "=" if "=" in word else word)
-        key = ".".join(map(str, override.path))
+        name, equals, value = word.partition("=")
+        values = split_values(value)
+        key = ".".join(map(str, parse_override(f"{name}{equals}{values[0]}").path))
         if key in seen:
             raise UsageError(f"{word}: {key} is given twice; write its values together, as in {key}=1,2")
         seen.add(key)
-        settings = [f"{key}={value}" for value in split_values(word.partition("=")[2])]
+        settings = [f"{key}={value}" for value in values]
         for setting in settings:
             parse_override(setting)
         if len(set(settings)) < len(settings):

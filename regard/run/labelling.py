@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from regard.run.prediction import (
     read_source,
     source_batch,
     unreadable,
+    windows,
 )
 from regard.special import FIRST_FREE, MASK
 from regard.text import Tokenizer
@@ -57,10 +57,9 @@ class Labeller:
         self.max_source = max_source
         self.ahead = AHEAD * capacity if ahead is None else ahead
 
-    def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        """One prediction for each text, in order."""
-        rest = iter(texts)
-        while window := list(islice(rest, self.ahead)):
+    def run(self, texts: Iterable[str], _first: int = 0) -> Iterator[Prediction]:
+        """One prediction for each text, in order, whatever its number."""
+        for window in windows(texts, self.ahead):
             yield from self._window(window)
 
     @torch.no_grad()

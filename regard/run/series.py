@@ -19,12 +19,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import regard
 from regard.data.store import hash_file
 from regard.errors import UsageError
 from regard.files import replace_file
 from regard.recipe import dump_recipe
 from regard.recipe.schema import AlignmentReading, Recipe
+from regard.run.crews import module_paths
 from regard.run.folder import RunFolder
 from regard.training.interrupt import heeding_signals
 
@@ -197,13 +197,10 @@ def train_all(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None])
 
 
 def _start(job: Job, threads: int) -> _Running:
-    """Start a process that imports this very package, whatever else is installed."""
     folder = RunFolder(Path(job.recipe.run))
     console = folder.path / CONSOLE
     replace_file(console, b"")
-    here = str(Path(regard.__file__).parents[1])
-    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": module_paths()}
     with console.open("ab") as file:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "regard.run.child"],

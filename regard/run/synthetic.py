@@ -1,38 +1,32 @@
 """Synthetic pairs: texts of one language, each beside what a model makes of it, and their mixture with real pairs.
 
-Translations are kept in parts of `PART` lines, each written whole, so that memory is bounded and a run that was stopped
-goes on after the last part. What a sample is follows from the seed, the part and the place in it.
+Translations are made by bulk prediction: in bounded memory, in processes if there are several workers, and going on
+after the last shard where a call was stopped. What a sample is follows from the seed and the number of the line.
 """
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.data import read_lines
 from regard.data.batches import random_order
 from regard.data.example import Example
 from regard.errors import DataError
 from regard.files import replace_file
+from regard.run.bulk import Begun, Event, Predicted, predict_files
+from regard.run.crews import Crew, Here, Processes
 from regard.run.model import Model
-from regard.run.prediction import Prediction
-from regard.run.series import digest
-from regard.search import SearchOptions
+from regard.run.shards import Asked, ShardPredictor, fingerprint
+from regard.run.written import Form
 from regard.text import Tokenizer
 
 Draw = Literal["sample", "beam"]
-PART = 2000
-"""Lines of monolingual text that are translated and written together."""
+Tell = Callable[[str], None]
 
 MIXTURE = 3
 """The purpose of the random order by which a part of the real pairs is repeated once more."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +82,94 @@ def pair_of(example: Example) -> Pair:
     return Pair(example.source, example.target)
 
 
-def translate(model: Model, mono: Path, folder: Path, *, draw: Draw, seed: int, tell: Tell) -> Made:
-    """Translate the lines of a file into parts in a folder; parts that are there are not made again.
+def translate(run: Path, mono: Path, output: Path, *, draw: Draw, seed: int, workers: int, tell: Tell) -> None:
+    """Translate the lines of a file into records of JSON, a line each; what is finished is not made again.
 
-    What is left blank, or was cut on either side, would teach a model wrong ends: such lines are left out.
+    Translations of another model, another text or another way of drawing are replaced.
     """
-    key = _key(model, mono, draw, seed)
-    mark = folder / "made.json"
-    if _read(mark).get("key") != key:
-        shutil.rmtree(folder, ignore_errors=True)
-        replace_file(mark, json.dumps({"format": 1, "key": key}).encode())
-    lines, dropped, kept = 0, Counter[str](), 0
-    for number, texts in enumerate(_parts(mono)):
-        pairs, counts = folder / f"part-{number:05d}.jsonl", folder / f"part-{number:05d}.json"
-        if not (pairs.is_file() and _read(counts).get("lines") == len(texts)):
-            _translate_part(model, texts, pairs, counts, options=_options(model, draw, seed, number))
-        told = _read(counts)
-        lines, kept = lines + told["lines"], kept + told["kept"]
-        dropped.update(told["dropped"])
-        tell(f"{lines:,} lines translated, {kept:,} kept")
-    if not kept:
-        raise DataError(f"{mono}: not one of its {lines:,} lines became a synthetic pair: {dict(dropped)}")
-    return Made(lines=lines, kept=kept, dropped=dict(dropped))
+    model = Model.load(run)
+    options = model.options() if draw == "beam" else model.options(sample=True, seed=seed)
+    asked = Asked(options=options, form=Form(jsonl=True))
+    files = fingerprint(run)
+    crew: Crew = (
+        Here(ShardPredictor(model, asked)) if workers == 1 else Processes(run, asked, files=files, workers=workers)
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    predict_files([str(mono)], str(output), crew=crew, asked=asked, model=files, overwrite=True, observe=_Telling(tell))
 
 
-def synthetic_pairs(folder: Path) -> Iterator[Pair]:
-    """The pairs of a folder of translations: what the model wrote is the source, what it read the target."""
-    for path in sorted(folder.glob("part-*.jsonl")):
-        yield from read_pairs(path)
+class _Telling:
+    """Says how many lines are translated, as they are."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.done = self.all = 0
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Begun(lines=lines, finished=finished):
+                self.done, self.all = finished, lines
+            case Predicted(lines=lines):
+                self.done += lines
+            case _:
+                return
+        self.tell(f"{self.done:,} of {self.all:,} lines translated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translations:
+    """What `translate` wrote: the output of a model becomes the source of a pair, what it read the target.
+
+    Lines that it could not read as a whole, left blank, or did not bring to an end would teach a model wrong ends: they
+    are left out. `tokenizer` and `longest` say how many tokens of a line it read.
+    """
+
+    path: Path
+    tokenizer: Tokenizer
+    longest: int
+
+    def pairs(self) -> Iterator[Pair]:
+        """Those that can be learned from."""
+        return (pair for pair, fault in self._all() if not fault)
+
+    def made(self) -> Made:
+        """How many there are."""
+        faults = Counter(fault for _, fault in self._all())
+        kept = faults.pop("", 0)
+        made = Made(lines=kept + faults.total(), kept=kept, dropped=dict(sorted(faults.items())))
+        if not kept:
+            told = ", ".join(f"{count:,} {reason}" for reason, count in made.dropped.items()) or "there are none"
+            raise DataError(f"{self.path}: not one of {made.lines:,} lines became a synthetic pair: {told}")
+        return made
+
+    def _all(self) -> Iterator[tuple[Pair, str]]:
+        with self.path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                record = json.loads(line)
+                yield Pair(record["text"], record["source"]), self._fault(record)
+
+    def _fault(self, record: Mapping[str, Any]) -> str:
+        """Why a translation cannot be learned from; nothing where it can."""
+        if not record["source"].strip():
+            return "blank lines"
+        if "fault" in record:
+            return "lines that cannot be read"
+        if len(self.tokenizer.encode(record["source"]).ids) > self.longest:
+            return "lines longer than data.max_length"
+        if not record["complete"]:
+            return "outputs at the limit of length"
+        return "" if record["text"].strip() else "empty outputs"
 
 
 def mix(
-    real: Sequence[Pair], synthetic: Path, path: Path, *, tag: str, share: float, seed: int, tokenizer: Tokenizer
+    real: Sequence[Pair],
+    synthetic: Iterable[Pair],
+    path: Path,
+    *,
+    tag: str,
+    share: float,
+    seed: int,
+    tokenizer: Tokenizer,
 ) -> Mixed:
     """Write real and synthetic pairs into one file, with `share` of the target tokens from real ones.
 
@@ -127,9 +177,8 @@ def mix(
     tag, synthetic sources begin with it (Caswell et al. 2019), so that the model can tell them from real ones.
     """
     lengths = [len(tokenizer.encode(pair.target).ids) for pair in real]
-    made, made_tokens = 0, 0
-    for pair in synthetic_pairs(synthetic):
-        made, made_tokens = made + 1, made_tokens + len(tokenizer.encode(pair.target).ids)
+    made = [Pair(f"{tag} {pair.source}" if tag else pair.source, pair.target) for pair in synthetic]
+    made_tokens = sum(len(tokenizer.encode(pair.target).ids) for pair in made)
     wanted = max(sum(lengths), round(made_tokens * share / (1 - share)))
     whole, rest = divmod(wanted, sum(lengths))
     partly: list[int] = []
@@ -138,69 +187,12 @@ def mix(
             break
         partly.append(index)
         rest -= lengths[index]
-    repeated = (pair for pairs in (*[real] * whole, [real[index] for index in sorted(partly)]) for pair in pairs)
-    tagged = (Pair(f"{tag} {pair.source}" if tag else pair.source, pair.target) for pair in synthetic_pairs(synthetic))
-    write_pairs(path, (pair for pairs in (repeated, tagged) for pair in pairs))
+    repeated = (*[real] * whole, [real[index] for index in sorted(partly)])
+    write_pairs(path, (pair for pairs in (*repeated, made) for pair in pairs))
     return Mixed(
         real_pairs=len(real),
         real_tokens=sum(lengths),
-        synthetic_pairs=made,
+        synthetic_pairs=len(made),
         synthetic_tokens=made_tokens,
         copies=whole + sum(lengths[index] for index in partly) / sum(lengths),
     )
-
-
-def _parts(mono: Path) -> Iterator[list[str]]:
-    lines = iter(read_lines(mono, bad_lines="blank"))
-    while texts := list(islice(lines, PART)):
-        yield texts
-
-
-def _key(model: Model, mono: Path, draw: Draw, seed: int) -> str:
-    """What the translations follow from."""
-    record = [digest(model.folder / "weights.safetensors"), digest(mono), draw, seed, PART]
-    record += [model.recipe.search.model_dump(mode="json"), model.recipe.data.max_length]
-    return sha256(json.dumps(record).encode()).hexdigest()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A record that may be missing or torn; then it is empty."""
-    try:
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _options(model: Model, draw: Draw, seed: int, part: int) -> SearchOptions:
-    """Samples of two parts are drawn by different numbers."""
-    if draw == "beam":
-        return model.options()
-    return model.options(sample=True, seed=((seed << 24) + part) % 2**64)
-
-
-def _translate_part(model: Model, texts: Sequence[str], pairs: Path, counts: Path, *, options: SearchOptions) -> None:
-    """Write the pairs of a part, then how many there are: a part without its counts is made again."""
-    kept: list[Pair] = []
-    dropped: Counter[str] = Counter()
-    for text, prediction in zip(texts, model.predict_many(texts, options=options), strict=True):
-        if reason := _fault(prediction):
-            dropped[reason] += 1
-        else:
-            kept.append(Pair(prediction.text, text))
-    write_pairs(pairs, kept)
-    record = {"lines": len(texts), "kept": len(kept), "dropped": dict(dropped)}
-    replace_file(counts, json.dumps(record).encode())
-
-
-def _fault(prediction: Prediction) -> str:
-    """Why a translation cannot be learned from; nothing where it can."""
-    if not prediction.source.strip():
-        return "blank lines"
-    if prediction.fault:
-        return "lines that cannot be read"
-    if prediction.cut_source:
-        return "lines longer than data.max_length"
-    if prediction.cut_output:
-        return "outputs at the limit of length"
-    return "" if prediction.text.strip() else "empty outputs"

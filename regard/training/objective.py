@@ -1,23 +1,31 @@
-"""What is learned from a batch."""
+"""What is learned from a batch: from a system and a batch to a loss.
 
+Objectives are nested. What changes the inputs stands outside, what compares passes inside:
+`ScheduledSampling(RDrop(...))` reads the same mixed inputs in both passes.
+"""
+
+from dataclasses import dataclass
 from typing import Protocol
 
 from regard.data.batch import Batch
-from regard.models import System
-from regard.models.contracts import Loss
+from regard.models import Loss, System
 
 
 class Objective(Protocol):
-    """A loss to be made smaller at update `step`, counted from 1. Random choices come from torch's random state."""
+    """A loss of a batch at an update, the first of which is 1.
+
+    `parts["likelihood"]` is the plain negative log-likelihood of one pass, whatever else is learned, so that logs can
+    be compared. What is random comes from torch's own generator.
+    """
 
     def __call__(self, system: System, batch: Batch, *, step: int) -> Loss: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Likelihood:
-    """Teacher forcing: -log p of each token given the true ones before it, smoothed where that is wanted."""
+    """The truth is read and the next token of it is to be predicted (teacher forcing), with label smoothing."""
 
-    def __init__(self, *, smoothing: float = 0.0) -> None:
-        self.smoothing = smoothing
+    smoothing: float = 0.0
 
     def __call__(self, system: System, batch: Batch, *, step: int) -> Loss:  # noqa: ARG002
         return system.loss(batch, smoothing=self.smoothing)

@@ -18,4 +18,4 @@ def recompute_layers(system: nn.Module) -> None:
     if not layers:
         raise UsageError("`training.recompute` has no effect on a model without layers; leave it out")
     for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)  # type: ignore[method-assign]

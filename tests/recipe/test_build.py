@@ -185,6 +185,8 @@ def test_every_setting_of_training_arrives() -> None:
     elsewhere = {
         "batch_tokens",
         "masking",
+        "objective",
+        "corruption",
         "label_smoothing",
         "select",
         "threads",

@@ -1,5 +1,6 @@
 """The run folder: whose it is, who holds it, and what in it is refused."""
 
+import errno
 import json
 import os
 import resource
@@ -198,3 +199,13 @@ def test_a_written_recipe_comes_back(tmp_path: Path) -> None:
     folder.write_recipe(recipe)
     assert folder.read_recipe() == recipe
     assert json.dumps(recipe.model_dump())
+
+
+def test_an_earlier_run_that_cannot_be_deleted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*arguments: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(UsageError, match=r"copy: the earlier run cannot be deleted \(Operation not permitted\)"):
+        RunFolder(copy).clear()
+    assert RunFolder(copy).begun

@@ -1,10 +1,15 @@
 """Checkpoints are whole or not there, and damage of any kind is noticed."""
 
 import errno
+import fcntl
+import hashlib
 import json
 import os
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -125,8 +130,9 @@ def test_a_manifest_over_something_that_holds_no_tensors(folder: Checkpoints, mo
     assert folder.latest()[0] is None
 
 
-FAILURES = [*(("fsync", times) for times in range(6)), ("mkdir", 0), ("mkdir", 1), ("rename", 0)]
-"""A system call, and how often it works before it fails: a save syncs four files, its folder, and the one around it."""
+FAILURES = [*(("fsync", times) for times in range(7)), ("mkdir", 0), ("rename", 0)]
+"""A call, and how often it works before it fails: a save syncs the run folder, four files, theirs, and that around it.
+"""
 
 
 @pytest.mark.parametrize(("call", "times"), FAILURES)
@@ -181,3 +187,179 @@ def test_what_is_set_aside_is_out_of_the_way_and_still_there(folder: Checkpoints
         folder.set_aside([4, 5])
         assert folder.steps() == []
     assert [path.name for path in folder.folder.iterdir()] == ["damaged-00000004"]
+
+
+def respoiled(folder: Checkpoints, name: str, content: bytes) -> None:
+    """A file of checkpoint 1 with other content, and a manifest that agrees."""
+    path = folder.path(1) / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["files"][name] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    path.write_text(json.dumps(manifest))
+    (folder.path(1) / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[" * 100_000, r"holds no state \(state\.json"),
+        (b"{", r"holds no state \(state\.json"),
+        (b"\xff", r"holds no state \(state\.json"),
+        (b"[]", "holds no state of format 1 and step 1"),
+        (b"null", "holds no state of format 1 and step 1"),
+        (b'{"format": 1, "step": 2}', "holds no state of format 1 and step 1"),
+        (b'{"format": 2, "step": 1}', "holds no state of format 1 and step 1"),
+    ],
+)
+def test_a_state_of_another_kind_is_refused(folder: Checkpoints, content: bytes, message: str) -> None:
+    folder.save(checkpoint(1))
+    respoiled(folder, "state.json", content)
+    with pytest.raises(ModelError, match=f"step-00000001: the checkpoint {message}") as caught:
+        folder.load(1)
+    assert caught.value.exit_code == 5
+    assert folder.latest()[0] is None
+
+
+def unreadable(number: int) -> Callable[[Path], bytes]:
+    real = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.name == "optimizer.safetensors" and path.parent.name == "step-00000002":
+            raise OSError(number, os.strerror(number))
+        return real(path)
+
+    return read
+
+
+def test_what_the_disk_cannot_give_is_damage(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        folder.save(checkpoint(step))
+    monkeypatch.setattr(Path, "read_bytes", unreadable(errno.EIO))
+    latest, damages = folder.latest()
+    assert latest is not None
+    assert latest.step == 1
+    assert "step-00000002: the checkpoint is incomplete or damaged (optimizer.safetensors" in damages[0]
+    assert "Input/output error" in damages[0]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.ENOMEM, errno.ESTALE], ids=errno.errorcode.get)
+def test_what_cannot_be_read_now_is_not_passed_over(
+    folder: Checkpoints, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    for step in (1, 2):
+        folder.save(checkpoint(step))
+    monkeypatch.setattr(Path, "read_bytes", unreadable(number))
+    with pytest.raises(ResourceError, match=rf"step-00000002: cannot be read \({os.strerror(number)}\)\. Nothing was"):
+        folder.latest()
+    assert folder.steps() == [1, 2]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_empty(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.save(checkpoint(1))
+
+    def failing(path: Path) -> object:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "iterdir", failing)
+    with pytest.raises(ResourceError, match=r"checkpoints: cannot be read \(Input/output error\)"):
+        folder.latest()
+
+
+def test_a_checkpoint_of_another_model_is_refused(folder: Checkpoints) -> None:
+    made = checkpoint(1)
+    with folder.fitting(made, made.model.items()):
+        pass
+    others: list[tuple[dict[str, torch.Tensor], str]] = [
+        ({"a": torch.zeros(3, 5)}, r"a is 3 × 4 of float32 there and 3 × 5 of float32 here\)"),
+        ({"a": torch.zeros(3, 4).half()}, r"a is 3 × 4 of float32 there and 3 × 4 of float16 here\)"),
+        ({"c": torch.tensor(1.0)}, r"c is missing\)"),
+        ({"a": torch.tensor(1.0)}, r"a is 3 × 4 of float32 there and one number of float32 here\)"),
+    ]
+    for changes, message in others:
+        with (
+            pytest.raises(ModelError, match=rf"step-00000001: the checkpoint is of another model \({message}\. Go on"),
+            folder.fitting(made, {**made.model, **changes}.items()),
+        ):
+            pass
+    with (
+        pytest.raises(ModelError, match="b is there and not in the model") as caught,
+        folder.fitting(made, [("a", made.model["a"])]),
+    ):
+        pass
+    assert caught.value.exit_code == 5
+    many = {f"x{number}": torch.zeros(1) for number in range(9)}
+    with (
+        pytest.raises(ModelError, match="x0 is missing; x1 is missing; x2 is missing; and 8 more"),
+        folder.fitting(made, many.items()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "read", [lambda state: state["meter"], lambda state: state["name"]["x"], lambda state: state.x]
+)
+def test_a_state_that_is_not_what_is_read_is_refused(folder: Checkpoints, read: Callable[[Any], object]) -> None:
+    made = checkpoint(1)
+    with (
+        pytest.raises(ModelError, match=r"step-00000001: the state of the checkpoint is not what this training"),
+        folder.fitting(made, made.model.items()),
+    ):
+        read(made.state)
+
+
+def test_what_is_half_deleted_is_never_a_checkpoint(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2, 3):
+        folder.save(checkpoint(step))
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: (path / "manifest.json").unlink())
+    folder.keep({3})
+    monkeypatch.undo()
+    assert folder.steps() == [3]
+    assert len(list(folder.folder.glob(".tmp-*"))) == 2
+    folder.clean()
+    assert [path.name for path in folder.folder.iterdir()] == ["step-00000003"]
+
+
+def test_deleting_that_fails_does_not_stop_a_training(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        folder.save(checkpoint(step))
+
+    def failing(*arguments: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "rename", failing)
+    folder.keep({2})
+    with pytest.raises(
+        ResourceError, match=r"step-00000002: damaged, and cannot be set aside as damaged-00000002 \(Input/output error"
+    ):
+        folder.set_aside([2])
+    monkeypatch.undo()
+    folder.keep({2})
+    assert folder.steps() == [2]
+
+
+def test_a_file_system_without_locks_for_folders(folder: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(handle: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", failing)
+    folder.save(checkpoint(1))
+    (folder.folder / ".tmp-1-x").mkdir()
+    folder.clean()
+    assert [path.name for path in folder.folder.iterdir()] == ["step-00000001"]
+
+
+def test_a_draft_that_another_cleans_away_at_once_is_made_anew(
+    folder: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.save(checkpoint(1))
+    real, made = Path.mkdir, []
+
+    def mkdir(path: Path, *arguments: Any, **named: Any) -> None:
+        real(path, *arguments, **named)
+        made.append(path)
+        if len(made) == 1:
+            folder.clean()
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    folder.save(checkpoint(2))
+    assert len(made) == 2
+    assert same(folder.load(2), checkpoint(2))
