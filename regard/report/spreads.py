@@ -1,5 +1,6 @@
 """The page of a sweep: a picture and a table of means with intervals, in one file that opens offline."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ def _table(table: SpreadTable) -> str:
 
 def spread_chart(table: SpreadTable, column: int) -> str:
     """One column: values, means and intervals beside each other."""
-    rows = [(row, cell) for row in table.rows if (cell := row.cells[column]) is not None]
+    rows = [(row, cell) for row in table.rows if (cell := row.cells[column]) is not None and math.isfinite(cell.mean)]
     height = TOP + ROW * len(rows) + BOTTOM
     title = table.columns[column]
     told = "; ".join(f"{row.name}: {cell}" for row, cell in rows) or "no run has ended"

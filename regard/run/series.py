@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.store import hash_file
-from regard.errors import UsageError
+from regard.errors import DivergedError, UsageError
 from regard.files import replace_file
 from regard.recipe import dump_recipe
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -88,7 +88,8 @@ def lower_is_better(select: str) -> bool:
 def remember(recipe: Recipe, trained: "Trained") -> None:
     """Write down that a run is finished."""
     best = trained.outcome.progress.best
-    assert best is not None, "a run that has ended was validated"
+    if best is None:
+        raise DivergedError(f"{recipe.run}: no validation gave a number; lower training.learning_rate")
     folder = RunFolder(Path(recipe.run))
     finished = Finished(
         validation=-best if lower_is_better(recipe.training.select) else best,

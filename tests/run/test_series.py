@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regard.errors import BusyError, UsageError
+from regard.errors import BusyError, DivergedError, UsageError
 from regard.recipe.schema import Recipe
 from regard.report import read_log
 from regard.run import series
@@ -72,6 +73,15 @@ def test_a_run_is_finished_for_its_recipe_data_and_metrics_only(tmp_path: Path) 
     assert finished_run(recipe) is None
     write_tsv(tmp_path / "pairs.tsv", toy_pairs(60))
     (tmp_path / "run" / series.FINISHED).write_text("{")
+    assert finished_run(recipe) is None
+
+
+def test_a_run_without_any_validation_is_not_finished(tmp_path: Path) -> None:
+    recipe = toy(tmp_path, "run", "training.steps=1")
+    trained = train(recipe)
+    outcome = replace(trained.outcome, progress=replace(trained.outcome.progress, best=None))
+    with pytest.raises(DivergedError, match=r"no validation gave a number; lower training\.learning_rate"):
+        remember(recipe, replace(trained, outcome=outcome))
     assert finished_run(recipe) is None
 
 
