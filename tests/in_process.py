@@ -7,16 +7,18 @@ from regard.run.series import Failed, Job, Result, finished_run, remember
 from regard.run.training import train
 
 
-def train_all_here(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None]) -> dict[str, Result]:
+def train_all_here(
+    jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None], overwrite: bool = False
+) -> dict[str, Result]:
     """Train what is not finished."""
     del workers
     results: dict[str, Result] = {}
     for job in jobs:
-        finished = finished_run(job.recipe)
+        finished = None if overwrite else finished_run(job.recipe)
         if finished is None:
             tell(f"{job.name}: training")
             try:
-                remember(job.recipe, train(job.recipe))
+                remember(job.recipe, train(job.recipe, overwrite=overwrite))
             except RegardError as error:
                 results[job.name] = Failed(str(error), error.exit_code)
                 continue

@@ -15,6 +15,7 @@ def sweep(
     ),
     seeds: int = typer.Option(1, "--seeds", min=1, help="Runs of each combination, from the recipe's seed on."),
     workers: int = typer.Option(1, "--workers", min=1, help="Runs at a time, in processes that share the cores."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Train all runs anew."),
 ) -> None:
     """Train every combination of settings, and tell which is best on validation data.
 
@@ -32,7 +33,7 @@ def sweep(
     from regard.run.sweep_results import sweep_lines, sweep_table, write_sweep
 
     console = messages()
-    result = run_sweep(files, *settings, seeds=seeds, workers=workers, tell=console.print)
+    result = run_sweep(files, *settings, seeds=seeds, workers=workers, overwrite=overwrite, tell=console.print)
     write_sweep(result)
     for line in sweep_lines(sweep_table(result), terminal_width()):
         typer.echo(line)

@@ -42,7 +42,7 @@ def main() -> None:
     try:
         recipe = parse_recipe(request["recipe"], request["name"])
         watch_parent()
-        remember(recipe, train(recipe))
+        remember(recipe, train(recipe, overwrite=request["overwrite"]))
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

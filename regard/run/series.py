@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.store import hash_file
-from regard.errors import DivergedError, UsageError
+from regard.errors import DataError, DivergedError, UsageError
 from regard.files import replace_file
 from regard.recipe import dump_recipe
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -130,7 +130,7 @@ def _identity(recipe: Recipe) -> dict[str, object]:
         files += [paths] if isinstance(paths, str) else paths or ()
     return {
         "recipe": sha256(dump_recipe(plain).encode()).hexdigest(),
-        "data": [digest(Path(file)) for file in files],
+        "data": [_digest_or_nothing(Path(file)) for file in files],
         "metrics": hash_file(folder.metrics) if folder.metrics.is_file() else None,
     }
 
@@ -141,6 +141,14 @@ def digest(path: Path) -> str:
         return hash_file(path)
     there = path.stat()
     return _digest(path, there.st_mtime_ns, there.st_size)
+
+
+def _digest_or_nothing(path: Path) -> str:
+    """What cannot be read is told by the run that needs it."""
+    try:
+        return digest(path)
+    except DataError:
+        return ""
 
 
 @lru_cache(maxsize=1024)
@@ -156,10 +164,13 @@ class _Running:
     console: Path
 
 
-def train_all(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None]) -> dict[str, Result]:
+def train_all(
+    jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None], overwrite: bool = False
+) -> dict[str, Result]:
     """Train what is not finished, so many at a time; a run that fails is told and does not stop the others.
 
-    Processes have the cores between them. Where this one is stopped, they save their state first.
+    Processes have the cores between them. Where this one is stopped, they save their state first. `overwrite` trains
+    all of them anew.
     """
     threads = threads_for(workers)
     for job in jobs:
@@ -171,7 +182,7 @@ def train_all(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None])
     results: dict[str, Result] = {}
     waiting: list[Job] = []
     for job in jobs:
-        finished = finished_run(job.recipe)
+        finished = None if overwrite else finished_run(job.recipe)
         if finished is None:
             waiting.append(job)
         else:
@@ -183,7 +194,7 @@ def train_all(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None])
             while waiting or running:
                 while waiting and len(running) < workers:
                     tell(f"{waiting[0].name}: training")
-                    running.append(_start(waiting.pop(0), threads))
+                    running.append(_start(waiting.pop(0), threads, overwrite=overwrite))
                 for one in [one for one in running if one.process.poll() is not None]:
                     running.remove(one)
                     results[one.job.name] = _collect(one)
@@ -197,7 +208,7 @@ def train_all(jobs: Sequence[Job], *, workers: int, tell: Callable[[str], None])
     return {job.name: results[job.name] for job in jobs}
 
 
-def _start(job: Job, threads: int) -> _Running:
+def _start(job: Job, threads: int, *, overwrite: bool) -> _Running:
     folder = RunFolder(Path(job.recipe.run))
     console = folder.path / CONSOLE
     replace_file(console, b"")
@@ -212,7 +223,7 @@ def _start(job: Job, threads: int) -> _Running:
             start_new_session=True,  # a signal from the terminal is for the process that waits
         )
     assert process.stdin is not None
-    request = {"name": job.name, "recipe": dump_recipe(job.recipe), "threads": threads}
+    request = {"name": job.name, "recipe": dump_recipe(job.recipe), "threads": threads, "overwrite": overwrite}
     with suppress(BrokenPipeError):  # it may have ended at once, and says why
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()

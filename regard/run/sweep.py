@@ -55,7 +55,14 @@ class Sweep:
         ]
 
 
-def sweep(what: Files, *settings: str, seeds: int = 1, workers: int = 1, tell: Callable[[str], None] = print) -> Sweep:
+def sweep(
+    what: Files,
+    *settings: str,
+    seeds: int = 1,
+    workers: int = 1,
+    overwrite: bool = False,
+    tell: Callable[[str], None] = print,
+) -> Sweep:
     """Train every combination from every seed, so many at a time; what is finished is not trained again.
 
     `sweep("recipe.yaml", "model.layers=1,2", "model.dropout=0,0.1", seeds=3)`
@@ -78,7 +85,7 @@ def sweep(what: Files, *settings: str, seeds: int = 1, workers: int = 1, tell: C
             name = f"[{len(jobs) + 1}/{len(recipes) * seeds}] {combination.name}, seed {seed}"
             jobs.append(Job(name, recipe.model_copy(update={"run": str(run), "seed": seed})))
             places[combination, seed] = name
-    results = train_all(jobs, workers=workers, tell=tell)
+    results = train_all(jobs, workers=workers, tell=tell, overwrite=overwrite)
     lower = lower_is_better(base.training.select)
     rows = [
         _row(combination, folder / combination.folder, {seed: results[places[combination, seed]] for seed in numbers})

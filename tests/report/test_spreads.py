@@ -2,6 +2,7 @@
 
 import math
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_values_lie_in_order_and_the_interval_around_their_mean() -> None:
     root = ElementTree.fromstring(spread_chart(TABLE, 0))
     places = [float(circle.attrib["cx"]) for circle in root.iter(f"{SVG}circle")]
     assert len(places) == 6
-    steps = [later - earlier for earlier, later in zip(places, places[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(places)]
     assert steps == pytest.approx([steps[0]] * 5, abs=0.2)
     bars = [line for line in root.iter(f"{SVG}line") if "rg-line" in line.attrib["class"]]
     (low, high), mean = (float(bars[0].attrib[end]) for end in ("x1", "x2")), float(bars[1].attrib["x1"])

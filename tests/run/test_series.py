@@ -52,6 +52,13 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     told.clear()
     assert train_all([Job("good", good)], workers=1, tell=told.append) == {"good": finished}
     assert told == ["good: finished before"]
+    other = toy(tmp_path, "good", "model.width=8")
+    refused = train_all([Job("good", other)], workers=1, tell=told.append)["good"]
+    assert isinstance(refused, Failed)
+    assert "this folder holds a run of another recipe" in refused.message
+    anew = train_all([Job("good", other)], workers=1, tell=told.append, overwrite=True)["good"]
+    assert isinstance(anew, Finished)
+    assert RunFolder(tmp_path / "good").read_recipe().model.width == 8
 
 
 def test_a_run_is_finished_for_its_recipe_data_and_metrics_only(tmp_path: Path) -> None:
@@ -71,7 +78,10 @@ def test_a_run_is_finished_for_its_recipe_data_and_metrics_only(tmp_path: Path) 
     assert finished_run(recipe) is not None
     write_tsv(tmp_path / "pairs.tsv", toy_pairs(61))
     assert finished_run(recipe) is None
+    (tmp_path / "pairs.tsv").unlink()
+    assert finished_run(recipe) is None
     write_tsv(tmp_path / "pairs.tsv", toy_pairs(60))
+    assert finished_run(recipe) is not None
     (tmp_path / "run" / series.FINISHED).write_text("{")
     assert finished_run(recipe) is None
 

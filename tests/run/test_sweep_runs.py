@@ -54,7 +54,7 @@ def test_every_combination_is_a_run_and_none_is_trained_twice(recipe: Path, monk
 def answers(values: dict[str, tuple[float, float]]) -> Callable[..., dict[str, Result]]:
     """A stand-in for training: validation loss and BLEU by width, a little worse for each seed."""
 
-    def run(jobs: list[Job], *, workers: int, tell: object) -> dict[str, Result]:
+    def run(jobs: list[Job], *, workers: int, tell: object, overwrite: bool) -> dict[str, Result]:
         results: dict[str, Result] = {}
         for job in jobs:
             key = str(job.recipe.model.width)
