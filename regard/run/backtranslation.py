@@ -166,7 +166,8 @@ class _Work:
 
     def clear(self) -> None:
         """Delete what an earlier call left, and nothing else."""
-        for name in ("data", "text", "reverse_text", "baseline", "reverse", *map(str, self.folder.glob("round*"))):
+        rounds = (path.name for path in self.folder.glob("round*"))
+        for name in ("data", "text", "reverse_text", "baseline", "reverse", *rounds):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def read(self) -> Ledger:

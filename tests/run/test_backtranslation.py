@@ -126,8 +126,9 @@ def test_later_rounds_teach_the_reverse_model_first(tmp_path: Path) -> None:
     assert texts.source.decode(texts.source.encode("strange").ids) == "strange"
 
 
-def test_other_data_are_refused_and_can_be_taken_anew(tmp_path: Path) -> None:
-    recipe, mono = toy_task(tmp_path, *SMALL, mono=20)
+def test_other_data_are_refused_and_can_be_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe, mono = toy_task(tmp_path, *SMALL, "run=runs/toy", mono=20)
     plan = Plan(mono=mono)
     folder = backtranslate(recipe, plan, tell=lambda line: None).folder
     mine = folder / "notes.txt"
