@@ -55,8 +55,11 @@ def text_names(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) -> Texts:
-    """Learn the vocabularies from the training examples, whose sources may have further columns."""
+def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str], *, whole: Sequence[str] = ()) -> Texts:
+    """Learn the vocabularies from the training examples, whose sources may have further columns.
+
+    Words of `whole` are never cut into pieces (bpe, unigram).
+    """
     section = recipe.text
     codes = None if section.codes is None else Path(section.codes)
 
@@ -72,6 +75,7 @@ def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) 
             normal=section.normal,
             lowercase=section.lowercase,
             codes=codes,
+            whole=whole,
         )
 
     further = len(recipe.data.factors) + len(recipe.data.attributes)

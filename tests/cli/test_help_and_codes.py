@@ -13,7 +13,20 @@ from regard.run.folder import RunFolder
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
-VERBS = ["demo", "new", "train", "predict", "score", "evaluate", "inspect", "import", "data", "human"]
+VERBS = [
+    "demo",
+    "new",
+    "train",
+    "sweep",
+    "backtranslate",
+    "predict",
+    "score",
+    "evaluate",
+    "inspect",
+    "import",
+    "data",
+    "human",
+]
 EVERY = [
     [],
     *([verb] for verb in VERBS),
