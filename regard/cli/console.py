@@ -3,11 +3,13 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from regard.errors import UsageError
+from regard.errors import ResourceError, UsageError
+from regard.files import NO_SPACE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +38,8 @@ def colour() -> bool:
 
 def score_lines(name: str, scores: "tuple[Score, ...]") -> list[str]:
     """A table of scores that reads well in a narrow terminal too."""
+    if not scores:
+        return [f"{name}: nothing could be judged"]
     rows = []
     width = max(len(score.name) for score in scores)
     for score in scores:
@@ -48,6 +52,22 @@ def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Files and folders, and settings (`key=value`); a file that is there is a file, whatever its name."""
     paths = [word for word in words if "=" not in word or Path(word).exists()]
     return paths, [word for word in words if word not in paths]
+
+
+@contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Where data goes. That it cannot be written there is told, and not tried again when the program ends."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed: nothing can be written. Leave out `>&-`, or name a file with `>`")
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        told = f"standard output: cannot be written ({error.strerror or error})"
+        if error.errno in NO_SPACE:
+            raise ResourceError(f"{told}. Make room, or write elsewhere, and run the command again") from error
+        raise UsageError(f"{told}; write to a file or a pipe that is open") from error
 
 
 def write_text(path: Path, text: str) -> None:

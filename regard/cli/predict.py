@@ -59,7 +59,7 @@ def predict(
     options = model.options(beam=beam, best=nbest, **sampling)
     ledger = Ledger()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
-    typed = at_once or (file == STDIN and sys.stdin.isatty())
+    typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
     ahead = 1 if typed else None
     predictions = model.predict_many(lines, options=options, prefix=prefix, capture=align, ahead=ahead)
     tally = _write(predictions, nbest=nbest, align=align, jsonl=jsonl, typed=typed)
@@ -91,14 +91,16 @@ class _Tally:
 
 def _write(predictions: "Iterator[Prediction]", *, nbest: int, align: bool, jsonl: bool, typed: bool) -> _Tally:
     """Write outputs as they come, and count what was cut or could not be read."""
+    from regard.cli.console import standard_output
+
     tally = _Tally()
-    for number, prediction in enumerate(predictions, start=1):
-        tally.add(number, prediction)
-        for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
-            sys.stdout.write(line + "\n")
-        if typed:
-            sys.stdout.flush()
-    sys.stdout.flush()
+    with standard_output() as output:
+        for number, prediction in enumerate(predictions, start=1):
+            tally.add(number, prediction)
+            for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
+                output.write(line + "\n")
+            if typed:
+                output.flush()
     return tally
 
 

@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch, Category, Ids, Image, Source, Sources, pad, source_ids
-from regard.data.example import Misfit
+from regard.data.example import Misfit, NothingToLearn
 from regard.data.pictures import Pictures
 from regard.data.store import Row, Store
 from regard.errors import DataError
 from regard.special import END, FIRST_FREE, MASK, PAD, START, UNKNOWN
 from regard.text import Encoding, Tokenizer, tokens_to_words
+from regard.text.beginning import LONGEST_TEXT, encode_beginning
 from regard.text.word import space_words
 
 Rows = Mapping[str, Sequence[Row]]
@@ -123,8 +124,14 @@ def image(pictures: Sequence[npt.NDArray[np.float32]], channels: int) -> Image:
 
 
 def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
-    """The tokens of a text; blanks alone are none, whatever a token is."""
-    return tokenizer.encode(text) if text.strip() else Encoding(ids=(), spans=())
+    """The tokens of a text, no more than can be of use; blanks alone are none, whatever a token is."""
+    return encode_beginning(tokenizer, text) if text.strip() else Encoding(ids=(), spans=())
+
+
+def _refuse_endless(tokens: int) -> None:
+    """What belongs to words must belong to all of them."""
+    if tokens > LONGEST_TEXT:
+        raise Misfit(f"the source has more than {LONGEST_TEXT:,} tokens, the most that any model reads")
 
 
 def attribute(tokenizer: Tokenizer, value: str) -> int:
@@ -140,6 +147,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 def factor_row(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
     """An id for each token of a text: that of the word it belongs to."""
+    _refuse_endless(len(spans))
     words = words_of(text)
     ids = tokenizer.encode(column).ids
     if len(ids) != len(words):
@@ -245,9 +253,11 @@ class TagCollation(TargetCollation):
     def starts(self, source: str) -> list[int]:
         """The first token of each word of a source line."""
         text = self.source.columns(source)[0]
+        spans = encode_beginning(self.text, text).spans
+        _refuse_endless(len(spans))
         words = words_of(text)
         first: dict[int, int] = {}
-        for token, owner in enumerate(tokens_to_words(self.text.encode(text).spans, words)):
+        for token, owner in enumerate(tokens_to_words(spans, words)):
             if owner is not None:
                 first.setdefault(owner, token)
         if len(first) != len(words):
@@ -320,7 +330,10 @@ class MaskCollation(Collation):
         return self.source.streams
 
     def encode(self, source: str, target: str) -> dict[str, Row]:  # noqa: ARG002
-        return self.source.encode(source)
+        rows = self.source.encode(source)
+        if len(rows["source"]) and all(id_ == UNKNOWN for id_ in rows["source"]):
+            raise NothingToLearn("every item of the text is unknown, so there is none to hide and ask for")
+        return rows
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
         texts = rows["source"]

@@ -118,8 +118,9 @@ def _first_lines(path: str | Path) -> list[str]:
 
 
 def _detect_jsonl(name: str, sample: Sequence[str]) -> DetectedFormat:
+    array = "a JSON array; write one object a line, for example with: jq -c '.[]' FILE > NEWFILE.jsonl"
     fault = ""
-    for line in sample:
+    for line in sample if sample[0].strip() != "[" else ():
         try:
             record = parse_record(line)
             keys = choose_keys(record)
@@ -132,7 +133,7 @@ def _detect_jsonl(name: str, sample: Sequence[str]) -> DetectedFormat:
         there = ", ".join(repr(excerpt(key, 20)) for key in list(record)[:8]) or "none"
         fault = fault or f"say which keys are source and target (`data.source`, `data.target`); there are: {there}"
     if sample[0].lstrip().startswith("["):
-        fault = "a JSON array; write one object a line, for example with: jq -c '.[]' FILE > NEWFILE.jsonl"
+        fault = array
     raise DataError(f"{name}:1: no JSON records with source and target found: {fault}. Found: {excerpt(sample[0])}")
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from regard.run.prediction import (
     read_source,
     source_batch,
     unreadable,
+    windows,
 )
 from regard.special import FIRST_FREE, MASK
 from regard.text import Tokenizer
@@ -59,8 +59,7 @@ class Labeller:
 
     def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
         """One prediction for each text, in order."""
-        rest = iter(texts)
-        while window := list(islice(rest, self.ahead)):
+        for window in windows(texts, self.ahead):
             yield from self._window(window)
 
     @torch.no_grad()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from regard.data.batch import Sources
 from regard.data.collation import Collation, TextCollation
@@ -14,9 +13,27 @@ from regard.report import AlignmentPicture
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
 from regard.special import UNKNOWN
 from regard.text import Tokenizer
+from regard.text.beginning import LONGEST_TEXT, encode_beginning
 
 AHEAD = 16
 """So many batches of texts are read ahead and sorted by length, so that alike lengths are searched together."""
+
+MOST_CHARACTERS = 2**24
+"""Texts are read ahead no further than so many characters, however many lines that are."""
+
+
+def windows(texts: Iterable[str], ahead: int) -> Iterator[list[str]]:
+    """Texts in order, `ahead` at a time; fewer where they are very long."""
+    window: list[str] = []
+    characters = 0
+    for text in texts:
+        window.append(text)
+        characters += len(text)
+        if len(window) == ahead or characters >= MOST_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +51,9 @@ class Output:
 class Prediction:
     """What was made of one text. A blank text has no outputs.
 
-    `cut_source` counts tokens of the source beyond the limit, which were not read; `fault` says what was wrong with
-    the source where it could not be read at all; `unseen` are attributes that training did not have, and that are
-    left out.
+    `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
+    them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
+    training did not have, and that are left out.
     """
 
     source: str
@@ -117,7 +134,8 @@ def read_beginning(target: Tokenizer, line: str, limit: int) -> SourceLine:
     except UsageError as error:
         return unreadable(str(error))
     if len(prefix) > limit:
-        return unreadable(f"a beginning of {len(prefix)} tokens is longer than data.max_length ({limit})")
+        count = f"more than {LONGEST_TEXT:,}" if len(prefix) > LONGEST_TEXT else len(prefix)
+        return unreadable(f"a beginning of {count} tokens is longer than data.max_length ({limit})")
     return SourceLine(rows={}, items=len(prefix), prefix=prefix)
 
 
@@ -161,9 +179,8 @@ class Predictor:
 
     def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
         """One prediction for each text, in order."""
-        rest = iter(texts)
         number = 0
-        while window := list(islice(rest, self.ahead)):
+        for window in windows(texts, self.ahead):
             yield from self._window(window, number)
             number += len(window)
 
@@ -209,7 +226,7 @@ def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:
     Where the text stops inside a word, its last tokens are not those of the whole word: what comes out begins with the
     text, but along a path the model has hardly learned.
     """
-    encoding = target.encode(prefix)
+    encoding = encode_beginning(target, prefix)
     for id_, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
         if id_ == UNKNOWN:
             raise UsageError(

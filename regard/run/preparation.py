@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data import Ledger, Store, cache_folder, prepare, read_examples, split_off, store_key
 from regard.data.collation import Collation
 from regard.data.corpus import Redraw
-from regard.data.example import Example, Misfit
+from regard.data.example import Example, Misfit, NothingToLearn
 from regard.data.pictures import beside_files, picture_key
 from regard.data.store import hash_file
 from regard.errors import DataError
@@ -62,10 +63,10 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     train, valid, test, split = _sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe, paths, ledger) for name, paths in recipe.data.further.items()}
+    key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
     if recipe.model.decoder.attends and recipe.reads_text:
         for example in (*valid, *test, *(one for each in further.values() for one in each)):
-            gold_links(example)  # a link that cannot be is better told before training than after it
-    key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
+            _check_links(collation, example)
     if recipe.data.bad_lines == "refuse":
         for example in (*test, *(one for each in further.values() for one in each)):
             _check_fit(collation, example)
@@ -81,10 +82,18 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     )
 
 
+def _check_links(collation: Collation, example: Example) -> None:
+    """A link that cannot be is better told before training than after it; columns are told of by themselves."""
+    with suppress(Misfit):
+        gold_links(example, collation.source.columns(example.source)[0])
+
+
 def _check_fit(collation: Collation, example: Example) -> None:
     """What cannot be judged is better told before training than after it."""
     try:
         collation.encode(example.source, example.target)
+    except NothingToLearn:
+        return  # left out and counted
     except Misfit as misfit:
         raise DataError(
             f"{example.place}: {misfit}. Mend the line, or set `data.bad_lines: skip` to judge the others"

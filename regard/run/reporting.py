@@ -112,7 +112,11 @@ def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> lis
             source=picture.source,
             target=picture.target,
             weights=picture.weights,
-            gold=gold_links(example) if model.aligns_words and prediction.text == example.target else None,
+            gold=(
+                gold_links(example, model.collation.source.columns(example.source)[0])
+                if model.aligns_words and prediction.text == example.target
+                else None
+            ),
             title=prediction.text,
         )
         for picture, (example, prediction) in zip(drawn, chosen, strict=True)

@@ -87,11 +87,27 @@ def test_scores_in_the_words_of_the_shape(regard: Command, folders: dict[str, Pa
     assert sum(token["log_probability"] for token in record["tokens"]) == pytest.approx(values[0], abs=1e-5)
 
 
-def test_pairs_that_do_not_fit_stop_a_scoring(regard: Command, folders: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "bad.tsv").write_text("ab c\tV\n", encoding="utf-8")
-    result = regard("score", folders["transducer"] / "run", tmp_path / "bad.tsv")
-    assert (result.code, result.out) == (4, "")
-    assert "a pair cannot be scored: the source has 2 words, and the target 1 items. The pair is 'ab c'" in result.err
+def test_pairs_that_do_not_fit_have_a_blank_score(regard: Command, folders: dict[str, Path], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.tsv"
+    bad.write_text(f"ab c\tV C\nab c\tV\nc\tC\n{'a ' * 300}\t{'V ' * 300}\n", encoding="utf-8")
+    run = folders["transducer"] / "run"
+    result = regard("score", run, bad)
+    lines = result.out.split("\n")
+    assert (result.code, len(lines), lines[1], lines[3]) == (0, 5, "", "")
+    assert all(float(line) < 0 for line in (lines[0], lines[2]))
+    assert (
+        "regard: 2 pairs do not fit the model and have a blank line for a score; the first: "
+        f"{bad}:2: the source has 2 words, and the target 1 items\n2 pairs, 3 tags, perplexity "
+    ) in result.err
+    records = [json.loads(line) for line in regard("score", run, bad, "--jsonl").out.splitlines()]
+    assert [record["log_probability"] is None for record in records] == [False, True, False, True]
+    assert records[3]["fault"] == "600 tokens (source) are more than data.max_length (256)"
+    assert (records[1]["tokens"], "fault" in records[0]) == ([], False)
+    bad.write_text("ab c\tV\n", encoding="utf-8")
+    alone = regard("score", run, bad)
+    assert (alone.code, alone.out) == (0, "\n")
+    assert alone.err.endswith("0 pairs, nothing was scored\n")
+    assert "regard: 1 pair does not fit the model and has a blank line for a score; the first: " in alone.err
     masked = regard("score", folders["masked"] / "run", folders["masked"] / "test.txt")
     assert masked.code == 2
     assert "a masked language model has probabilities of hidden words, not of texts" in masked.err
@@ -103,9 +119,9 @@ def test_pairs_that_do_not_fit_stop_a_scoring(regard: Command, folders: dict[str
         ("language", {"perplexity (teacher-forced)"}),
         ("category", {"perplexity (teacher-forced)"}),
         ("masked", {"masked accuracy", "perplexity (masked)"}),
-        ("acceptor", {"exact", "perplexity (teacher-forced)"}),
+        ("acceptor", {"exact", "perplexity"}),
         ("rater", {"pearson", "squared_error"}),
-        ("transducer", {"accuracy", "exact", "perplexity (teacher-forced)"}),
+        ("transducer", {"accuracy", "exact", "perplexity"}),
     ],
 )
 def test_judging_twice_prints_the_same(
@@ -123,3 +139,14 @@ def test_judging_twice_prints_the_same(
         assert not (tmp_path / "out.txt").exists()
     else:
         assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == len(shape_lines(name, 400)) // 8
+
+
+@pytest.mark.parametrize("name", ["language", "masked"])
+def test_a_set_of_which_nothing_can_be_judged(
+    regard: Command, folders: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "long.txt").write_text("a " * 300 + "\n")
+    result = regard("evaluate", folders[name] / "run", tmp_path / "long.txt")
+    assert (result.code, result.out) == (4, "")
+    assert "regard: 1 examples were not scored: " in result.err
+    assert f"regard: {tmp_path}/long.txt: not one of 1 examples can be judged. Mend them\n" in result.err
