@@ -90,15 +90,17 @@ class DataSection(Section):
         default_factory=dict, description="Further test sets, by name; each is judged like `test`."
     )
     format: Literal[
-        "auto", "tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
+        "auto", "tsv", "jsonl", "parallel", "lines", "conllu", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
     ] = Field("auto", description="How lines are read; `auto` looks at the names and the first lines.")
     source: str | int | None = Field(
         0,
-        description="The source: a column (TSV, from 0) or a key (JSONL); null where there is none. Paths of pictures "
-        "are relative to the folder of the data file.",
+        description="The source: a column (TSV, from 0), a key (JSONL) or FORM, LEMMA, ... (CoNLL-U); null where there "
+        "is none. Paths of pictures are relative to the folder of the data file.",
     )
     target: str | int | None = Field(
-        1, description="The target: a column (TSV, from 0) or a key (JSONL); null where there is none."
+        1,
+        description="The target: a column (TSV, from 0), a key (JSONL) or UPOS, FEATS, ... (CoNLL-U); null where there "
+        "is none.",
     )
     factors: tuple[str | int, ...] = Field(
         (), description="Columns or keys with an item for each word of the source, such as its part of speech."
