@@ -42,8 +42,8 @@ def predict(
 ) -> None:
     """Predict an output for each line of a file.
 
-    One line in is one line out, in order; a blank line stays blank. A line that cannot be read gives a blank line and
-    is counted.
+    One line in is one line out, in order; a blank line stays blank, except that a language model begins a text there.
+    A line that cannot be read gives a blank line and is counted.
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
@@ -62,9 +62,20 @@ def predict(
     typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
     ahead = 1 if typed else None
     predictions = model.predict_many(lines, options=options, prefix=prefix, capture=align, ahead=ahead)
-    tally = _write(predictions, nbest=nbest, align=align, jsonl=jsonl, typed=typed)
+    format_ = _Format(nbest=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
+    tally = _write(predictions, format_, typed=typed)
     for warning in (*_findings(ledger), *_told(tally, model.recipe.data.max_length)):
         typer.echo(f"regard: {warning}", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """How predictions are written. `probable`: outputs have probabilities, which numbers have not."""
+
+    nbest: int
+    align: bool
+    jsonl: bool
+    probable: bool
 
 
 @dataclass(slots=True)
@@ -77,19 +88,24 @@ class _Tally:
     first_fault: str = ""
     unseen: int = 0
     first_unseen: str = ""
+    remarks: int = 0
+    first_remark: str = ""
 
     def add(self, number: int, prediction: "Prediction") -> None:
         self.sources += bool(prediction.cut_source)
         self.outputs += prediction.cut_output
         self.faults += bool(prediction.fault)
         self.unseen += bool(prediction.unseen)
+        self.remarks += bool(prediction.remark)
+        if prediction.remark and not self.first_remark:
+            self.first_remark = f"line {number}: {prediction.remark}"
         if prediction.unseen and not self.first_unseen:
             self.first_unseen = f"line {number}: {prediction.unseen[0]!r}"
         if prediction.fault and not self.first_fault:
             self.first_fault = f"line {number}: {prediction.fault}"
 
 
-def _write(predictions: "Iterator[Prediction]", *, nbest: int, align: bool, jsonl: bool, typed: bool) -> _Tally:
+def _write(predictions: "Iterator[Prediction]", format_: _Format, *, typed: bool) -> _Tally:
     """Write outputs as they come, and count what was cut or could not be read."""
     from regard.cli.console import standard_output
 
@@ -97,41 +113,48 @@ def _write(predictions: "Iterator[Prediction]", *, nbest: int, align: bool, json
     with standard_output() as output:
         for number, prediction in enumerate(predictions, start=1):
             tally.add(number, prediction)
-            for line in _lines(prediction, number, nbest=nbest, align=align, jsonl=jsonl):
+            for line in _lines(prediction, number, format_):
                 output.write(line + "\n")
             if typed:
                 output.flush()
     return tally
 
 
-def _lines(prediction: "Prediction", number: int, *, nbest: int, align: bool, jsonl: bool) -> Iterator[str]:
-    links = _links(prediction) if align else None
-    if jsonl:
-        record: dict[str, object] = {
-            "line": number,
-            "source": prediction.source,
-            "text": prediction.text,
-            "score": prediction.score if prediction.outputs else None,
-            "log_probability": prediction.log_probability if prediction.outputs else None,
-            "complete": not prediction.cut_output,
-        }
-        if nbest > 1:
-            record["nbest"] = [
-                {"text": one.text, "score": one.score, "log_probability": one.log_probability, "complete": one.complete}
-                for one in prediction.outputs
-            ]
-        if links is not None:
-            record["alignment"] = links
-        if prediction.fault:
-            record["fault"] = prediction.fault
-        yield json.dumps(record, ensure_ascii=False)
-    elif nbest > 1:
+def _lines(prediction: "Prediction", number: int, format_: _Format) -> Iterator[str]:
+    links = _links(prediction) if format_.align else None
+    if format_.jsonl:
+        yield json.dumps(_record(prediction, number, format_, links), ensure_ascii=False)
+    elif format_.nbest > 1:
         for one in prediction.outputs:
             yield f"{number}\t{one.score:.6f}\t{_cell(one.text)}"
         if not prediction.outputs:
             yield f"{number}\t\t"
     else:
         yield prediction.text if links is None else f"{_cell(prediction.text)}\t{links}"
+
+
+def _record(prediction: "Prediction", number: int, format_: _Format, links: str | None) -> dict[str, object]:
+    record: dict[str, object] = {
+        "line": number,
+        "source": prediction.source,
+        "text": prediction.text,
+        "score": prediction.score if prediction.outputs else None,
+    }
+    if format_.probable:
+        record["log_probability"] = prediction.log_probability if prediction.outputs else None
+    record["complete"] = not prediction.cut_output
+    if format_.nbest > 1:
+        record["nbest"] = [
+            {"text": one.text, "score": one.score, "log_probability": one.log_probability, "complete": one.complete}
+            for one in prediction.outputs
+        ]
+    if links is not None:
+        record["alignment"] = links
+    if prediction.fault:
+        record["fault"] = prediction.fault
+    if prediction.remark:
+        record["remark"] = prediction.remark
+    return record
 
 
 def _cell(text: str) -> str:
@@ -164,13 +187,20 @@ def _told(tally: _Tally, limit: int) -> Iterator[str]:
             f"{tally.faults:,} line{'' if one else 's'} could not be read and {'was' if one else 'were'} answered with "
             f"a blank line; the first: {tally.first_fault}"
         )
-    if tally.sources:
+    if tally.remarks:
         yield (
-            f"{tally.sources:,} lines were longer than {limit} tokens (data.max_length) and only their beginning was "
-            "read"
+            f"{tally.remarks:,} line{'' if tally.remarks == 1 else 's'} with something to tell (--jsonl tells all of "
+            f"them); the first: {tally.first_remark}"
+        )
+    if tally.sources:
+        one = tally.sources == 1
+        yield (
+            f"{tally.sources:,} line{' was' if one else 's were'} longer than {limit} tokens (data.max_length) and "
+            f"only {'its' if one else 'their'} beginning was read"
         )
     if tally.outputs:
+        one = tally.outputs == 1
         yield (
-            f"{tally.outputs:,} outputs reached the limit of length (search.max_length, search.max_ratio) before their "
-            "end"
+            f"{tally.outputs:,} output{'' if one else 's'} reached the limit of length (search.max_length, "
+            f"search.max_ratio) before {'its' if one else 'their'} end"
         )
