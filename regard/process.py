@@ -1,11 +1,13 @@
-"""Settings of the process that must be made before torch is loaded: about CPUs and Linux, elsewhere they do nothing.
+"""The process: settings that must be made before torch is loaded, and the memory it holds.
 
-What a user has set in the environment is kept.
+Both are about CPUs and Linux; elsewhere the settings do nothing and memory is not known. What a user has set in the
+environment is kept.
 """
 
 import ctypes
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 SPINS: Final = "10000"
@@ -32,3 +34,21 @@ def keep_heap() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     except (OSError, AttributeError):  # not glibc
         return
+
+
+def memory_now() -> int:
+    """Bytes that are held in memory, 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def memory_peak() -> int:
+    """Most bytes that were ever held in memory, 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # not Unix
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -15,11 +15,10 @@ def new(
     """Write a commented recipe."""
     from regard.recipe import new_recipe
 
-    text = new_recipe(task)
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(new_recipe(task), nl=False)
         return
     if output.exists():
         raise UsageError(f"{output}: there is a file already; choose another name or delete it first")
-    write_text(output, text)
+    write_text(output, new_recipe(task, file=str(output)))
     typer.echo(f"wrote {output}; name your data in it, then: regard train {output}", err=True)

@@ -1,5 +1,7 @@
 """`regard train`: from pairs or a recipe to a run folder."""
 
+from pathlib import Path
+
 import typer
 
 from regard.cli.console import messages, score_lines, split_settings
@@ -26,17 +28,22 @@ def train(
     keep_heap()
     from regard.cli.progress import TrainingProgress
     from regard.run.api import recipe_for
+    from regard.run.folder import RunFolder
     from regard.run.training import train as run_training
 
     console = messages()
     recipe, reasons = recipe_for(files, overrides)
+    there = RunFolder(Path(recipe.run))
+    if reasons and there.begun and not overwrite:
+        console.print(f"{there.path} has begun; the choices made for it are in {there.recipe}")
+        reasons = ()
     for reason in reasons:
         console.print(f"· {reason}")
     if reasons and overrides:
         console.print(f"· but as you say: {', '.join(overrides)}")
     with TrainingProgress(console) as progress:
         trained = run_training(recipe, observers=[progress], overwrite=overwrite)
-    for line in trained.ledger.summary().splitlines():
+    for line in () if progress.left_out else trained.ledger.summary().splitlines():
         console.print(line)
     for name, evaluation in trained.evaluations.items():
         for note in evaluation.notes:

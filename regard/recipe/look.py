@@ -66,7 +66,7 @@ def choose(figures: Figures, found: DetectedFormat, paths: Sequence[Path]) -> Lo
     )
     recipe: dict[str, object] = {
         "task": "inflection" if inflection else "translation",
-        "run": f"runs/{_stem(paths[0])}",
+        "run": f"runs/{_run_name(paths)}",
         "data": _data(figures, found, paths, reasons),
         "text": _text(units),
         "model": _model(rule, units, tokens, reasons),
@@ -75,6 +75,15 @@ def choose(figures: Figures, found: DetectedFormat, paths: Sequence[Path]) -> Lo
     _limit_lengths(recipe, figures, units, reasons)
     recipe["evaluation"] = _evaluation(short, reasons)
     return Looked(recipe_from(recipe, name="the recipe chosen by looking"), tuple(reasons))
+
+
+def _run_name(paths: Sequence[Path]) -> str:
+    """The name of one file without its ending; of two that differ in their last part both: `train.en-de`."""
+    first, *others = (_stem(path) for path in paths)
+    beginning, dot, _ = first.rpartition(".")
+    if beginning and all(other.startswith(beginning + dot) for other in others):
+        others = [other.removeprefix(beginning + dot) for other in others]
+    return "-".join((first, *(other for other in others if other != first)))
 
 
 def _stem(path: Path) -> str:

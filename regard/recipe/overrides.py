@@ -38,6 +38,11 @@ def parse_override(text: str) -> Override:
         raise RecipeError(f"{place}: no `=`; write a setting and its value, such as training.steps=300")
     if not all(keys):
         raise RecipeError(f"{place}: {name.strip()!r} names no setting; write its path, such as training.steps=300")
+    if not value.strip():
+        raise RecipeError(
+            f"{place}: no value after the `=`; write one, or {name.strip()}=null for none, or {name.strip()}='' for an "
+            "empty text"
+        )
     return Override(tuple(keys), _value(value.strip(), place), text)
 
 

@@ -1,6 +1,7 @@
 """Recipes to start from: `regard new TASK` writes one of them."""
 
 from difflib import get_close_matches
+from shlex import quote
 
 from regard.errors import UsageError
 from regard.recipe.layout import literals
@@ -110,18 +111,19 @@ def tasks() -> tuple[str, ...]:
     return tuple(str(task) for task in literals(Recipe.model_fields["task"].annotation))
 
 
-def new_recipe(task: str) -> str:
-    """A commented recipe for a task, to be edited and given to `regard train`."""
+def new_recipe(task: str, *, file: str | None = None) -> str:
+    """A commented recipe for a task, to be edited and given to `regard train`; its head names the file it is in."""
     if task not in _TEMPLATES:
         near = get_close_matches(task, _TEMPLATES, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"there is no recipe for the task {task!r}; there is one for {', '.join(_TEMPLATES)}{meant}")
     about, settings = _TEMPLATES[task]
     recipe = recipe_from({"task": task, "run": f"runs/{task}", **settings}, name=f"the {task} template")
+    name = quote(file or f"{task}.yaml")
     heading = (
         f"{about}\n\n"
-        f"Train with:     regard train {task}.yaml\n"
-        f"Change with:    regard train {task}.yaml training.steps=300 model.layers=2\n"
+        f"Train with:     regard train {name}\n"
+        f"Change with:    regard train {name} training.steps=300 model.layers=2\n"
         "A setting that is left out has its default; the comments tell the default where this file differs from it."
     )
     return commented_recipe(recipe, heading=heading)

@@ -2,17 +2,30 @@
 
 from regard.report.alignment import AlignmentPicture, to_html, to_svg
 from regard.report.card import CardData, render_card
-from regard.report.contents import Facts, ReportData, Sample, SetScore, TrainingPoint, ValidationPoint
+from regard.report.contents import (
+    Caution,
+    Early,
+    Facts,
+    ReportData,
+    Sample,
+    SetScore,
+    Status,
+    TrainingPoint,
+    ValidationPoint,
+)
 from regard.report.curves import Chart, Series, line_chart
 from regard.report.log import LogHistory, LogSample, read_log
+from regard.report.markup import visible
 from regard.report.page import render_report
 from regard.report.terminal import to_text
-from regard.report.width import display_width, wrap
+from regard.report.width import display_width, shorten, wrap
 
 __all__ = [
     "AlignmentPicture",
     "CardData",
+    "Caution",
     "Chart",
+    "Early",
     "Facts",
     "LogHistory",
     "LogSample",
@@ -20,6 +33,7 @@ __all__ = [
     "Sample",
     "Series",
     "SetScore",
+    "Status",
     "TrainingPoint",
     "ValidationPoint",
     "display_width",
@@ -27,8 +41,10 @@ __all__ = [
     "read_log",
     "render_card",
     "render_report",
+    "shorten",
     "to_html",
     "to_svg",
     "to_text",
+    "visible",
     "wrap",
 ]

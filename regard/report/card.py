@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from regard.report.contents import Facts, SetScore
+from regard.report.contents import Caution, Facts, SetScore
 from regard.report.markup import fenced, markdown
 from regard.report.sections import figure, interval_text
 
@@ -34,6 +34,7 @@ class CardData:
     limits: Sequence[str] = ()
     skipped: Sequence[str] = ()
     recipe: str = ""
+    cautions: Sequence[Caution] = ()
 
 
 def render_card(card: CardData) -> str:
@@ -56,6 +57,7 @@ def render_card(card: CardData) -> str:
         _facts(card.text),
         "## What it cost",
         _cost(card),
+        *_cautions(card.cautions),
         "## Limits",
         _items(card.limits) or "Not examined beyond the scores above.",
     ]
@@ -129,6 +131,12 @@ def _cost(card: CardData) -> str:
         return "Not measured."
     time = f"{card.minutes:.1f} minutes" if card.minutes >= 1 else f"{card.minutes * 60:.0f} seconds"
     return f"{time} of training on {markdown(card.hardware) or 'unknown hardware'}."
+
+
+def _cautions(entries: Sequence[Caution]) -> list[str]:
+    if not entries:
+        return []
+    return ["## What training warned of", _items([f"Step {entry.step:,}: {entry.text}." for entry in entries])]
 
 
 def _skipped(card: CardData) -> str:

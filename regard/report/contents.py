@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from regard.metrics.score import Score
 from regard.report.alignment import AlignmentPicture
@@ -19,6 +20,10 @@ class TrainingPoint:
     learning_rate: float
     tokens_per_second: float
     seconds: float
+    likelihood: float | None = None
+    gradient_norm: float | None = None
+    clipped: float = 0.0
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,43 @@ class ValidationPoint:
     loss: float
     metrics: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    gained: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """A warning that training gave at a step."""
+
+    step: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """What the model wrote for one source at some steps of its training, steps rising."""
+
+    source: str
+    reference: str | None
+    outputs: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Where a training stands that has no result yet.
+
+    `written` is when the page was written, in seconds since 1970; the page of a training that runs loads itself again
+    every `again` seconds.
+    """
+
+    state: Literal["training", "evaluating", "interrupted"]
+    step: int
+    total: int | None
+    seconds: float
+    left: float | None
+    written: float
+    again: int = 20
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +108,6 @@ class ReportData:
     samples: Sequence[Sample] = ()
     alignments: Sequence[AlignmentPicture] = ()
     notes: Sequence[str] = ()
+    cautions: Sequence[Caution] = ()
+    early: Sequence[Early] = ()
+    status: Status | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import ModelError
-from regard.report.contents import TrainingPoint, ValidationPoint
+from regard.report.contents import Caution, TrainingPoint, ValidationPoint
 
 _Point = TypeVar("_Point", TrainingPoint, ValidationPoint)
 
@@ -22,7 +22,7 @@ class LogSample:
 
     step: int
     source: str
-    reference: str
+    reference: str | None
     output: str
 
 
@@ -39,6 +39,7 @@ class LogHistory:
     unreadable: tuple[int, ...]
     unknown: Mapping[str, int]
     started_from: Mapping[str, Any] | None = None
+    warnings: tuple[Caution, ...] = ()
 
 
 def read_log(path: Path) -> LogHistory:
@@ -69,6 +70,7 @@ class _Reader:
         self.unreadable: list[int] = []
         self.unknown: dict[str, int] = {}
         self.started_from: Mapping[str, Any] | None = None
+        self.warnings: list[Caution] = []
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line; what is not an event with the fields it needs is unreadable."""
@@ -95,6 +97,10 @@ class _Reader:
                 self.samples.append(_sample(entry))
             case "saved":
                 self.saved.append(int(entry["step"]))
+            case "warning":
+                self.warnings.append(Caution(step=int(entry["step"]), kind=str(entry["kind"]), text=str(entry["text"])))
+            case "skipped" | "left_out":
+                pass
             case "end":
                 self.end = entry
             case _:
@@ -104,6 +110,7 @@ class _Reader:
         self.training = [point for point in self.training if point.step <= step]
         self.validation = [point for point in self.validation if point.step <= step]
         self.samples = [sample for sample in self.samples if sample.step <= step]
+        self.warnings = [warning for warning in self.warnings if warning.step <= step]
         self.saved = [saved for saved in self.saved if saved <= step]
 
     def history(self) -> LogHistory:
@@ -118,6 +125,7 @@ class _Reader:
             unreadable=tuple(self.unreadable),
             unknown=self.unknown,
             started_from=self.started_from,
+            warnings=tuple(self.warnings),
         )
 
 
@@ -134,6 +142,10 @@ def _training_point(entry: Mapping[str, Any]) -> TrainingPoint:
         learning_rate=float(entry["learning_rate"]),
         tokens_per_second=float(entry["tokens_per_second"]),
         seconds=float(entry["seconds"]),
+        likelihood=_number(entry, "likelihood"),
+        gradient_norm=_number(entry, "gradient_norm"),
+        clipped=float(entry.get("clipped", 0.0)),
+        memory=int(entry.get("memory", 0)),
     )
 
 
@@ -143,13 +155,19 @@ def _validation_point(entry: Mapping[str, Any]) -> ValidationPoint:
         loss=float(entry["loss"]),
         metrics={str(name): float(value) for name, value in entry.get("metrics", {}).items()},
         seconds=float(entry["seconds"]),
+        gained=bool(entry.get("gained", False)),
     )
+
+
+def _number(entry: Mapping[str, Any], name: str) -> float | None:
+    """What older logs do not have, and what was not finite."""
+    return None if entry.get(name) is None else float(entry[name])
 
 
 def _sample(entry: Mapping[str, Any]) -> LogSample:
     return LogSample(
         step=int(entry["step"]),
         source=str(entry["source"]),
-        reference=str(entry["reference"]),
+        reference=None if entry["reference"] is None else str(entry["reference"]),
         output=str(entry["output"]),
     )

@@ -1,21 +1,26 @@
 """The page of a run: one file that opens offline, in light and dark, on a telephone and on paper."""
 
-from regard.report import sections
+from regard.report import sections, status
 from regard.report.alignment import policy
 from regard.report.contents import ReportData
 from regard.report.markup import escape
-from regard.report.style import COLOURS, DRAWING, HOVER_SCRIPT, PAGE
+from regard.report.style import COLOURS, DRAWING, HOVER_SCRIPT, PAGE, SILENCE_SCRIPT
 
 
 def render_report(data: ReportData) -> str:
     """The whole page; all text of users is escaped, and the policy lets nothing in from outside."""
     style = COLOURS + DRAWING + PAGE
-    script = HOVER_SCRIPT if data.alignments else None
-    parts = [
+    running = data.status is not None and data.status.state != "interrupted"
+    script = SILENCE_SCRIPT if running else HOVER_SCRIPT if data.alignments else None
+    result = [
         ("scores", "How good it is", sections.score_table(data.scores)),
         ("samples", "What it writes", sections.samples(data.samples)),
         ("alignments", "Where it looks", sections.alignments(data.alignments)),
-        ("learning", "How it learned", sections.charts(data)),
+    ]
+    early = [("early", "What it wrote while it learned", sections.early(data.early))] if data.early else []
+    learning = [("learning", "How it learned", sections.charts(data))]
+    parts = [
+        *([*learning, *early] if data.status is not None else [*result, *learning, *early]),
         ("facts", "What it is", sections.fact_list(data.facts, otherwise="Nothing is known about the model yet.")),
         ("data", "What it learned from", _data(data)),
         ("recipe", "How to repeat it", _recipe(data)),
@@ -33,14 +38,14 @@ def render_report(data: ReportData) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="regard">
 <link rel="icon" href="data:,">
-<title>{escape(data.title)}</title>
+{status.reload(data.status)}<title>{escape(status.title(data.status, data.title))}</title>
 <style>{style}</style>
 </head>
 <body>
 <header>
 <h1>{escape(data.title)}</h1>
 <p class="run">{escape(data.run)}</p>
-{sections.tiles(data.scores)}
+{status.banner(data.status)}{sections.cautions(data.cautions)}{sections.tiles(data.scores)}
 <nav aria-label="Parts of this page">{links}</nav>
 </header>
 <main>

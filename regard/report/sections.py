@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 from regard.metrics.score import Score
 from regard.report.alignment import AlignmentPicture, drawing, legend
-from regard.report.contents import Facts, ReportData, Sample, SetScore, TrainingPoint
+from regard.report.contents import Caution, Early, Facts, ReportData, Sample, SetScore, TrainingPoint
 from regard.report.curves import Chart, Series, line_chart
 from regard.report.markup import escape
+from regard.report.width import shorten
 
 PERCENT = frozenset({"BLEU", "chrF", "TER", "exact", "accuracy", "alignment error"})
 """Scores between 0 and 100, which can be drawn on a bar."""
+
+EARLY_COLUMNS = 240
+"""More is not shown of an output while it is learned: one that never ends would fill the page."""
 
 
 def tiles(scores: Sequence[SetScore]) -> str:
@@ -70,6 +74,35 @@ def samples(entries: Sequence[Sample]) -> str:
     if not entries:
         return empty("No samples were kept.")
     return f'<ul class="samples">{"".join(f"<li>{_sample(entry)}</li>" for entry in entries)}</ul>'
+
+
+def cautions(entries: Sequence[Caution]) -> str:
+    """What training warned of."""
+    if not entries:
+        return ""
+    items = "".join(f"<li><b>Step {entry.step:,}:</b> {escape(entry.text)}.</li>" for entry in entries)
+    return f'<ul class="cautions" aria-label="Warnings">{items}</ul>\n'
+
+
+def early(entries: Sequence[Early]) -> str:
+    """Outputs for the same sources, step by step."""
+    cards = []
+    for entry in entries:
+        rows = "".join(
+            f'<tr><td class="step">step {step:,}</td><td>{_early_output(entry.reference, output)}</td></tr>'
+            for step, output in entry.outputs
+        )
+        if entry.reference is not None:
+            rows += f'<tr><td class="step">reference</td><td>{escape(entry.reference)}</td></tr>'
+        source = f"<b>{escape(entry.source)}</b>" if entry.source.strip() else "a text that it draws"
+        cards.append(f'<figure class="card"><figcaption>{source}</figcaption><table>{rows}</table></figure>')
+    return f'<div class="early">{"".join(cards)}</div>'
+
+
+def _early_output(reference: str | None, output: str) -> str:
+    text = shorten(output, EARLY_COLUMNS)
+    marks = escape(text) if reference is None else marked(reference, text)[1]
+    return marks or '<span class="empty">(nothing)</span>'
 
 
 def alignments(pictures: Sequence[AlignmentPicture]) -> str:
@@ -133,8 +166,11 @@ def _training_charts(points: Sequence[TrainingPoint]) -> list[Chart]:
         return []
     rate = Series(name="learning rate", points=[(point.step, point.learning_rate) for point in points])
     speed = Series(name="tokens per second", points=[(point.step, point.tokens_per_second) for point in points])
+    norms = [(point.step, point.gradient_norm) for point in points if point.gradient_norm is not None]
+    norm = [Chart(title="Norm of the gradient", series=[Series(name="norm", points=norms)], from_zero=True)]
     return [
         Chart(title="Learning rate", series=[rate], from_zero=True),
+        *(norm if norms else []),
         Chart(title="Target tokens per second", series=[speed], from_zero=True),
     ]
 

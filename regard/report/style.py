@@ -57,6 +57,18 @@ a{color:var(--one)}
 .tile .value{font-size:2.4rem;font-weight:650;line-height:1.15;font-variant-numeric:tabular-nums;
 letter-spacing:-.02em;color:var(--one)}
 .tile .interval{color:var(--soft);font-size:.85rem;font-variant-numeric:tabular-nums}
+.status{margin:28px 0 0}.status p{margin:0}.status .what{font-size:1.25rem;font-weight:650;color:var(--one)}
+.status.interrupted .what,.status .silence{color:var(--two)}
+.status .notes,.status .silence{font-size:.9rem;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.status .notes{color:var(--soft)}
+.done{display:block;width:100%;height:8px;border-radius:4px;margin:12px 0 10px}
+.done .track{fill:var(--wash)}.done .full{fill:var(--one)}.interrupted .full{fill:var(--two)}
+.cautions{list-style:none;margin:16px 0 0;padding:0;display:grid;gap:10px}
+.cautions li{background:var(--bad);border-radius:12px;padding:12px 20px;overflow-wrap:anywhere}
+.cautions b{font-variant-numeric:tabular-nums}
+.early table{table-layout:fixed}.early th.step,.early td.step{width:6em;color:var(--soft);
+font-weight:400;padding-right:16px}.early td{white-space:pre-wrap;overflow-wrap:anywhere;vertical-align:top}
+.early figure{margin:0}.early figcaption b{color:var(--ink)}.early{display:grid;gap:14px}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(220px,1fr));gap:14px 28px;margin:0}
 .facts dt{color:var(--soft);font-size:.85rem}
 .facts dd{margin:0;overflow-wrap:anywhere}
@@ -109,6 +121,20 @@ table.stack th,table.stack td{border:0;padding:0}table.stack tr.set{border-top:0
 table.stack td.wide,tr.set th{grid-column:1/-1}table.stack td.bars{display:none}}
 @media print{body{background:#fff}nav{display:none}.card{break-inside:avoid}}
 """
+
+SILENCE_SCRIPT: Final = """\
+const card = document.querySelector(".status"), told = card.querySelector(".silence");
+const look = () => {
+  const minutes = Math.floor((Date.now() / 1000 - card.dataset.written) / 60);
+  if (minutes * 60 < Math.max(300, 5 * card.dataset.again)) return;
+  told.textContent = `Nothing was written for ${minutes} minutes: a validation takes long, or training was broken off; `
+    + "the same command goes on from the last checkpoint.";
+  told.hidden = false;
+};
+look();
+setInterval(look, 10000);
+"""
+"""Says so when the page of a training that should be running has not been written for a long time."""
 
 HOVER_SCRIPT: Final = """\
 for (const map of document.querySelectorAll("svg.rg-map")) {

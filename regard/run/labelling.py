@@ -58,8 +58,8 @@ class Labeller:
         self.max_source = max_source
         self.ahead = AHEAD * capacity if ahead is None else ahead
 
-    def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        """One prediction for each text, in order."""
+    def run(self, texts: Iterable[str], _first: int = 0) -> Iterator[Prediction]:
+        """One prediction for each text, in order, whatever its number."""
         for window in windows(texts, self.ahead):
             yield from self._window(window)
 

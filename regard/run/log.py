@@ -1,4 +1,4 @@
-"""`log.jsonl`: one line for each event of training, appended as it happens."""
+"""`log.jsonl`: a line for each event of training (and for each output that is shown), appended as it happens."""
 
 import json
 import math
@@ -8,7 +8,20 @@ from typing import Any
 
 from regard.errors import ResourceError
 from regard.files import replace_file, sync_folder
-from regard.training import Ended, Event, Saved, Skipped, Started, StartedFrom, Stepped, Validated
+from regard.process import memory_peak
+from regard.training import (
+    Ended,
+    Event,
+    LeftOut,
+    Sampled,
+    Saved,
+    Skipped,
+    Started,
+    StartedFrom,
+    Stepped,
+    Validated,
+    Warned,
+)
 
 
 class LogWriter:
@@ -21,19 +34,20 @@ class LogWriter:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        line = (json.dumps(_finite(_record(event)), ensure_ascii=False) + "\n").encode()
+        records = (json.dumps(_finite(record), ensure_ascii=False) for record in _records(event))
+        lines = "".join(f"{record}\n" for record in records).encode(errors="backslashreplace")
         try:
-            if isinstance(event, Started | StartedFrom):
+            if isinstance(event, Started | StartedFrom | LeftOut):
                 self._take_back(event.progress.step)
             with self.path.open("ab") as file:
-                file.write(line)
+                file.write(lines)
                 if isinstance(event, Saved | Ended):
                     file.flush()
                     os.fsync(file.fileno())
                     sync_folder(self.path.parent)
         except OSError as error:
             raise ResourceError(
-                f"{self.path}: cannot be written to ({error.strerror or error}), {len(line):,} bytes are needed. "
+                f"{self.path}: cannot be written to ({error.strerror or error}), {len(lines):,} bytes are needed. "
                 "Checkpoints are intact; make room, then run the same command again"
             ) from error
 
@@ -59,36 +73,64 @@ def _step_of(line: bytes) -> float:
         return math.inf
 
 
-def _record(event: Event) -> dict[str, Any]:
+def _records(event: Event) -> list[dict[str, Any]]:
     progress = event.progress
     common = {"step": progress.step, "epoch": progress.epoch, "seconds": round(progress.seconds, 3)}
+    if not isinstance(event, Sampled):
+        return [{"event": _name(event), **common, **_own(event)}]
+    return [
+        {"event": "sample", **common, "source": one.source, "reference": one.reference, "output": one.output}
+        for one in event.samples
+    ]
+
+
+def _name(event: Event) -> str:
+    names: dict[type, str] = {
+        LeftOut: "left_out",
+        StartedFrom: "started_from",
+        Started: "start",
+        Stepped: "step",
+        Validated: "validation",
+        Warned: "warning",
+        Saved: "saved",
+        Skipped: "skipped",
+        Ended: "end",
+    }
+    return names[type(event)]
+
+
+def _own(event: Event) -> dict[str, Any]:
+    """What an event has besides its place."""
     match event:
         case Started(total_steps=total, estimated_seconds=estimate):
-            return {"event": "start", **common, "total_steps": total, "estimated_seconds": estimate}
+            return {"total_steps": total, "estimated_seconds": estimate}
         case StartedFrom(run=run, lines=lines):
-            return {"event": "started_from", **common, "run": run, "lines": list(lines)}
+            return {"run": run, "lines": list(lines)}
+        case LeftOut(lines=lines):
+            return {"lines": list(lines)}
         case Stepped():
             return {
-                "event": "step",
-                **common,
                 "loss": event.loss,
                 "likelihood": event.likelihood,
                 "learning_rate": event.learning_rate,
                 "gradient_norm": event.gradient_norm,
+                "clipped": round(event.clipped, 4),
                 "tokens_per_second": event.tokens_per_second,
+                "memory": event.memory,
             }
         case Validated():
             return {
-                "event": "validation",
-                **common,
                 "loss": event.loss,
                 "perplexity": math.exp(min(event.loss, 700)),
                 "metrics": dict(event.metrics),
                 "gained": event.gained,
+                "validation_seconds": round(event.seconds, 3),
             }
-        case Saved():
-            return {"event": "saved", **common}
+        case Warned(kind=kind, text=text):
+            return {"kind": kind, "text": text}
         case Skipped(reason=reason):
-            return {"event": "skipped", **common, "reason": reason}
+            return {"reason": reason}
         case Ended(reason=reason):
-            return {"event": "end", **common, "reason": reason}
+            return {"reason": reason, "memory_peak": memory_peak()}
+        case Saved() | Sampled():
+            return {}

@@ -130,11 +130,13 @@ class Model:
         prefix: str = "",
         capture: bool = False,
         ahead: int | None = None,
+        first: int = 0,
     ) -> Iterator[Prediction]:
         """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
 
         `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix`.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
+        Samples are drawn by a text's number, which counts from `first`.
         """
         if options is not None and (beam is not None or best != 1):
             raise UsageError("beam and best are part of the options: say them there, or leave out the options")
@@ -166,7 +168,7 @@ class Model:
                 max_source=longest,
                 ahead=ahead,
             )
-        for prediction in predictor.run(texts):
+        for prediction in predictor.run(texts, first):
             yield self._with_alignment(prediction) if capture else prediction
 
     def _generator(self) -> tuple[EncoderDecoder, TextCollation]:

@@ -192,9 +192,9 @@ class Predictor:
         self.capacity = capacity
         self.max_source = max_source
 
-    def run(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        """One prediction for each text, in order."""
-        number = 0
+    def run(self, texts: Iterable[str], first: int = 0) -> Iterator[Prediction]:
+        """One prediction for each text, in order; the texts are numbered from `first`."""
+        number = first
         for window in windows(texts, self.ahead):
             yield from self._window(window, number)
             number += len(window)

@@ -1,7 +1,7 @@
-"""What a finished run shows: `metrics.json`, the model card and `report.html`."""
+"""What a finished run shows: `metrics.json`, the model card and `report.html`; `live` writes the latter before that."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,8 +13,10 @@ from regard.recipe.schema import Recipe
 from regard.report import (
     AlignmentPicture,
     CardData,
+    Early,
     Facts,
     LogHistory,
+    LogSample,
     ReportData,
     Sample,
     SetScore,
@@ -30,6 +32,8 @@ from regard.text import Tokenizer
 from regard.training import Progress
 
 PICTURES = 6
+STAGES = 6
+"""Outputs of as many validations are shown for a source."""
 PIPELINE = {
     "translation": "translation",
     "inflection": "text2text-generation",
@@ -81,7 +85,29 @@ def report_data(
         samples=samples(evaluations["test"], model.recipe.evaluation.samples),
         alignments=pictures(model, evaluations["test"]),
         notes=notes(evaluations),
+        cautions=history.warnings,
+        early=early_outputs(history.samples),
     )
+
+
+def early_outputs(shown: Sequence[LogSample], most: int = STAGES) -> list[Early]:
+    """What was written for each source at up to `most` validations, the first and the last among them."""
+    by_source: dict[tuple[str, str | None], list[tuple[int, str]]] = {}
+    for one in shown:
+        by_source.setdefault((one.source, one.reference), []).append((one.step, one.output))
+    return [
+        Early(source=source, reference=reference, outputs=_spread(outputs, most))
+        for (source, reference), outputs in by_source.items()
+    ]
+
+
+def _spread(outputs: Sequence[tuple[int, str]], most: int) -> list[tuple[int, str]]:
+    """Some of them, more from the beginning, where outputs change most: 1, 2, 4, 8, … and the last."""
+    last = len(outputs) - 1
+    if last < most:
+        return list(outputs)
+    places = {0, *(round(last ** (place / (most - 2))) for place in range(most - 1))}
+    return [outputs[place] for place in sorted(places)]
 
 
 def samples(evaluation: Evaluation, count: int) -> list[Sample]:
@@ -197,4 +223,5 @@ def card_data(model: Model, report: ReportData, evaluations: Mapping[str, Evalua
         limits=report.notes,
         skipped=report.findings,
         recipe=report.recipe,
+        cautions=report.cautions,
     )

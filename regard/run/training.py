@@ -14,12 +14,12 @@ from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.folder import RunFolder
-from regard.run.log import LogWriter
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
 from regard.run.validation import judge_by
+from regard.run.watching import watch
 from regard.training import (
     Event,
     Observer,
@@ -42,6 +42,7 @@ MAY_CHANGE = {
         "save_every",
         "threads",
         "learning_rate",
+        "tensorboard",
         "warmup",
         "clip",
     },
@@ -111,18 +112,22 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
             folder.write_weights(weights(system))
 
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
+    validate = judge_by(valid, judge, model, prepared.valid_examples)
+    epoch = corpus.batches_in_epoch()
+    watching = watch(folder, model, prepared, validate, [keep_best, *observers], epoch=epoch)
     trainer = Trainer(
         system,
         corpus,
         settings=training_settings(recipe),
         objective=build_objective(recipe),
-        validate=judge_by(valid, judge, model, prepared.valid_examples),
+        validate=validate,
         checkpoints=folder.checkpoints,
-        observers=[LogWriter(folder.log), keep_best, *observers],
+        observers=[watching],
     )
     if start is not None:
         trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
-    outcome = trainer.run()
+    with watching:
+        outcome = trainer.run()
     _choose_weights(trainer)
     folder.write_weights(weights(system))
     system.eval()

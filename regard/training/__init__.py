@@ -1,12 +1,28 @@
 """How is θ found?"""
 
 from regard.training.checkpoints import Checkpoint, Checkpoints
-from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, StartedFrom, Stepped, Validated
+from regard.training.events import (
+    Ended,
+    Event,
+    LeftOut,
+    Observer,
+    Sampled,
+    Saved,
+    Shown,
+    Skipped,
+    Started,
+    StartedFrom,
+    Stepped,
+    Validated,
+    Warned,
+)
+from regard.training.health import Health
 from regard.training.interrupt import Interrupted
 from regard.training.loop import Corpus, Outcome, Trainer, Verdict
 from regard.training.objective import Likelihood, Objective
 from regard.training.progress import Progress
 from regard.training.settings import Fall, Settings, learning_rate
+from regard.training.timeleft import TimeLeft
 from regard.training.weights import average, load_weights, weights
 
 __all__ = [
@@ -16,21 +32,27 @@ __all__ = [
     "Ended",
     "Event",
     "Fall",
+    "Health",
     "Interrupted",
+    "LeftOut",
     "Likelihood",
     "Objective",
     "Observer",
     "Outcome",
     "Progress",
+    "Sampled",
     "Saved",
     "Settings",
+    "Shown",
     "Skipped",
     "Started",
     "StartedFrom",
     "Stepped",
+    "TimeLeft",
     "Trainer",
     "Validated",
     "Verdict",
+    "Warned",
     "average",
     "learning_rate",
     "load_weights",

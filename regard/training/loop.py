@@ -158,7 +158,8 @@ class Trainer:
         if self.moving is not None:
             self.moving.update(step)
         self.progress = replace(self.progress, step=step, tokens=self.progress.tokens + count, skipped=0)
-        self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count)
+        clipped = bool(self.settings.clip) and norm > self.settings.clip
+        self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count, clipped=clipped)
 
     def gradient(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """The gradient of a batch: its tokens, loss and likelihood.

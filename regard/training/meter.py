@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from regard.process import memory_now
 from regard.training.events import Stepped
 from regard.training.progress import Progress
 
@@ -17,14 +18,16 @@ class Meter:
     seconds: float = 0.0
     tokens: int = 0
     steps: int = 0
+    clipped: int = 0
 
-    def add(self, *, total: float, likelihood: float, norm: float, tokens: int) -> None:
+    def add(self, *, total: float, likelihood: float, norm: float, tokens: int, clipped: bool = False) -> None:
         """Count one update."""
         self.total += total
         self.likelihood += likelihood
         self.norm += norm
         self.tokens += tokens
         self.steps += 1
+        self.clipped += clipped
 
     def stepped(self, progress: Progress, rate: float) -> Stepped:
         """The means, as an event."""
@@ -36,6 +39,8 @@ class Meter:
             learning_rate=rate,
             gradient_norm=self.norm / max(1, self.steps),
             tokens_per_second=self.tokens / max(self.seconds, 1e-9),
+            clipped=self.clipped / max(1, self.steps),
+            memory=memory_now(),
         )
 
     def to_json(self) -> dict[str, Any]:

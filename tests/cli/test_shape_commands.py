@@ -177,3 +177,9 @@ def test_a_set_of_which_nothing_can_be_judged(
     assert (result.code, result.out) == (4, "")
     assert "regard: 1 example was not scored: " in result.err
     assert f"regard: {tmp_path}/long.txt: not one of 1 examples can be judged. Mend them\n" in result.err
+
+
+def test_a_beginning_that_never_ends_is_answered_with_a_blank(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard("predict", folders["language"] / "run", stdin=b"a " * 70_000 + b"\n")
+    assert (result.code, result.out) == (0, "\n")
+    assert "line 1: a beginning of more than 65,536 tokens is longer than data.max_length (256)" in result.err

@@ -1,6 +1,7 @@
 """`regard train`, `new` and `demo`: from a file of pairs to a run."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from regard.cli import console
-from regard.cli.progress import TrainingProgress
+from regard.cli.progress import TrainingProgress, sample_lines
 from regard.recipe import load_recipe, tasks
-from regard.report import read_log
+from regard.report import display_width, read_log
 from regard.run import demo as run_demo
 from regard.run.folder import RunFolder
 from regard.run.model import Model
-from regard.training import Ended, Progress, Skipped, Started, Stepped, Validated
+from regard.training import Ended, LeftOut, Progress, Sampled, Shown, Skipped, Started, Stepped, Validated, Warned
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
@@ -55,6 +56,11 @@ def test_a_file_of_pairs_is_enough(pairs: Path, regard: Command) -> None:
     again = regard("train", pairs.name, "run=runs/the ü run", *SMALL)
     assert (again.code, again.out) == (0, out)
     assert "going on from step 20" in again.err
+    assert "· format tsv" not in again.err
+    assert "runs/the ü run has begun; the choices made for it are in runs/the ü run/recipe.yaml" in again.err
+    fewer = regard("train", pairs.name, "run=runs/the ü run", *SMALL, "training.steps=5")
+    assert fewer.code == 0
+    assert "20 steps are done already, more than the 5 that are asked for: nothing is left to train" in fewer.err
     assert "at most about" not in again.err
     longer = regard("train", pairs.name, "run=runs/the ü run", *SMALL, "training.steps=25")
     assert longer.code == 0
@@ -65,6 +71,7 @@ def test_a_file_of_pairs_is_enough(pairs: Path, regard: Command) -> None:
     anew = regard("train", pairs.name, "run=runs/the ü run", *SMALL, "model.width=8", "--overwrite")
     assert anew.code == 0
     assert "going on" not in anew.err
+    assert "· format tsv" in anew.err
     assert Model.load(folder).recipe.model.width == 8
 
 
@@ -104,7 +111,8 @@ def test_a_new_recipe_is_a_recipe(tmp_path: Path, regard: Command, task: str) ->
     written = regard("new", task, "-o", path)
     assert (written.code, written.out) == (0, "")
     assert f"wrote {path}; name your data in it, then: regard train {path}" in written.err
-    assert path.read_text(encoding="utf-8") == printed.out
+    assert f"# Train with:     regard train '{path}'\n" in path.read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8").replace(f"'{path}'", f"{task}.yaml") == printed.out
     assert load_recipe(path).task == task
     again = regard("new", task, "-o", path)
     assert again.code == 2
@@ -146,18 +154,56 @@ def test_progress_tells_damage_skips_and_gains(monkeypatch: pytest.MonkeyPatch) 
         Skipped(Progress(step=1200), "step 1201: loss nan, gradient norm nan"),
         Validated(Progress(step=1250), 2.0, {"exact": 12.345}, True),
         Validated(Progress(step=1300), 1e6, {}, False),
+        Sampled(Progress(step=1300), (Shown("a [b]", "A [B]", "A [B]"), Shown("c", "C", "\x1b[2J"))),
+        Warned(Progress(step=1300), "flat", "the loss [red] is flat"),
         Ended(Progress(step=2000, seconds=3723.0), "2,000 steps done"),
         monkeypatch=monkeypatch,
     )
-    assert told.splitlines() == [
+    assert re.sub(r" \(memory at most .*?\)", "", told).splitlines() == [
         "runs/[x]/step-00001300: damaged; it is set aside",
         "going on from step 1,200",
         "training: 2,000 steps, at most about 2 min 10 s without validation",
         "an update was left out, its numbers were not finite: step 1201: loss nan, gradient norm nan",
         "step 1,250: validation loss 2.0000, perplexity 7.39, exact 12.35  ← best",
         "step 1,300: validation loss 1000000.0000, perplexity 5,184,705,528,587,072,045,056.00",
+        "  a [b] → A [B] ✓",
+        "  c → \ufffd[2J ≠ C",
+        "warning at step 1,300: the loss [red] is flat",
         "training ended after 1 h 2 min: 2,000 steps done; evaluating",
     ]
+
+
+def test_progress_tells_what_validations_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.cli.progress.memory_peak", lambda: 3_210_000_000)
+    told = shown(
+        LeftOut(Progress(), ("pairs with an empty side, skipped: 1 (a:3)",)),
+        Started(Progress(), 20, 100.0, validate_every=10, validation_seconds=4.0),
+        Validated(Progress(step=10, seconds=50.0), 2.0, {}, True, seconds=5.0),
+        Sampled(Progress(step=10, seconds=50.0), (), 0.2),
+        Ended(Progress(step=20, seconds=100.0), "20 steps done"),
+        monkeypatch=monkeypatch,
+    ).splitlines()
+    assert told[:2] == ["pairs with an empty side, skipped: 1 (a:3)", "training: 20 steps, at most about 1 min 40 s"]
+    assert told[-1] == (
+        "training ended after 1 min 40 s (validation 5.0%, of it the outputs shown 0.2%, memory at most 3.2 GB): 20 "
+        "steps done; evaluating"
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Shown("a b c " * 20, "A B C " * 20, "A B " * 30),
+        Shown("短い文です。" * 10, "短い文", "長い" * 40),
+        Shown("", None, "a text that was drawn " * 5),
+        Shown("x", "y", ""),
+    ],
+)
+def test_outputs_fit_a_narrow_terminal(sample: Shown, width: int) -> None:
+    lines = sample_lines(sample, width)
+    assert 1 <= len(lines) <= 3
+    assert all(display_width(line) < width for line in lines)
 
 
 def test_progress_without_a_known_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,12 +217,15 @@ def test_lines_come_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.
     monkeypatch.setattr("regard.cli.progress.time.monotonic", lambda: float(next(clock)))
     told = shown(
         Started(Progress(), 100, 50.0),
-        *(Stepped(Progress(step=step), 1.5, 1.4, 0.1, 0.2, 12345.6) for step in (20, 40, 60, 80)),
+        *(
+            Stepped(Progress(step=step, seconds=step / 4), 1.5, 1.4, 0.1, 0.2, 12345.6, memory=412_000_000)
+            for step in (20, 40, 60, 80)
+        ),
         monkeypatch=monkeypatch,
     ).splitlines()
     lines = [line for line in told if line.startswith("step ")]
     assert 1 <= len(lines) < 4
-    assert " left, loss 1.500, 12,346 tokens/s" in lines[0]
+    assert re.fullmatch(r"step (40, 15|60, 10) s left, loss 1\.500, 12,346 tokens/s, 412 MB", lines[0])
 
 
 @pytest.mark.parametrize(

@@ -205,3 +205,19 @@ def test_memory_stays_bounded(monkeypatch):
 def test_overlap_is_weighted_by_the_target():
     assert overlap(Counter("ab"), Counter("aab c")) == 3 / 4
     assert overlap(Counter("ab"), Counter("  ")) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "run"),
+    [
+        (("train.en", "train.de"), "runs/train.en-de"),
+        (("a.b.en.gz", "a.b.de.txt"), "runs/a.b.en-de"),
+        (("english.txt", "german.txt"), "runs/english-german"),
+        (("left.en", "right.de"), "runs/left.en-right.de"),
+    ],
+)
+def test_a_run_of_two_files_is_named_by_both(tmp_path, names, run):
+    for number, name in enumerate(names):
+        content = "".join(f"{word}\n" for word in words(200, seed=number)).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert look(*(tmp_path / name for name in names)).recipe.run == run

@@ -267,7 +267,6 @@ def test_all_mistakes_at_once_in_the_order_of_the_text():
         ("training.steps=300", ("training", "steps"), 300),
         ("training.learning_rate=3e-4", ("training", "learning_rate"), 3e-4),
         ("training.patience=null", ("training", "patience"), None),
-        ("training.patience=", ("training", "patience"), None),
         ("data.train=[a.en,a.de]", ("data", "train"), ["a.en", "a.de"]),
         ("data.train=['a,b', \"c d\"]", ("data", "train"), ["a,b", "c d"]),
         ("text.source={unit: word, size: 30}", ("text", "source"), {"unit": "word", "size": 30}),
@@ -290,6 +289,7 @@ def test_overrides_are_read(text, path, value):
     [
         ("training.steps", "override 'training.steps': no `=`; write a setting and its value"),
         ("=3", "override '=3': '' names no setting"),
+        ("training.steps= ", "override 'training.steps= ': no value after the `=`; write one, or training.steps=null"),
         ("training..steps=3", "override 'training..steps=3': 'training..steps' names no setting"),
         ("data.train=[a", "override 'data.train=[a': '[a' is not a whole list, mapping or quoted text"),
         ("data.train=[a]]", "override 'data.train=[a]]': '[a]]' is not a whole list, mapping or quoted text"),

@@ -9,7 +9,20 @@ import pytest
 from regard.errors import ResourceError
 from regard.report import read_log
 from regard.run.log import LogWriter
-from regard.training import Ended, Event, Progress, Saved, Skipped, Started, Stepped, Validated
+from regard.training import (
+    Ended,
+    Event,
+    LeftOut,
+    Progress,
+    Sampled,
+    Saved,
+    Shown,
+    Skipped,
+    Started,
+    Stepped,
+    Validated,
+    Warned,
+)
 
 
 def at(step: int) -> Progress:
@@ -21,6 +34,7 @@ def stepped(step: int) -> Stepped:
 
 
 EVENTS: list[tuple[Event, dict[str, object]]] = [
+    (LeftOut(at(0), ("one line",)), {"event": "left_out", "lines": ["one line"]}),
     (Started(at(0), 20, 1.5), {"event": "start", "step": 0, "total_steps": 20, "estimated_seconds": 1.5}),
     (
         stepped(10),
@@ -41,6 +55,11 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
         {"event": "validation", "loss": 2.0, "perplexity": math.exp(2), "metrics": {"exact": 50.0}, "gained": True},
     ),
     (Validated(at(10), 1e9, {}, False), {"event": "validation", "perplexity": math.exp(700), "gained": False}),
+    (
+        Sampled(at(10), (Shown("a", None, "b"),), 0.1),
+        {"event": "sample", "step": 10, "source": "a", "reference": None, "output": "b"},
+    ),
+    (Warned(at(10), "flat", "hardly"), {"event": "warning", "step": 10, "kind": "flat", "text": "hardly"}),
     (Saved(at(10)), {"event": "saved", "step": 10}),
     (Skipped(at(11), "step 12: loss nan"), {"event": "skipped", "reason": "step 12: loss nan"}),
     (Ended(at(20), "20 steps done"), {"event": "end", "step": 20, "reason": "20 steps done"}),

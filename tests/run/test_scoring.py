@@ -15,7 +15,7 @@ from regard.data.collation import MaskCollation, Masking, SourceTexts
 from regard.data.example import NothingToLearn
 from regard.errors import DataError
 from regard.insight import Aligned, Reading, best_reading
-from regard.run import alignment
+from regard.run import alignment, prediction
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.run.preparation import prepare_run
@@ -206,3 +206,22 @@ def test_only_unknown_items_cannot_be_judged(unknown: Trained) -> None:
     examples = [Example({"source": "q", "target": ""}, Place("x", 1))]
     evaluation = unknown.model.evaluate(examples)
     assert (evaluation.scores, evaluation.unscored) == ((), 1)
+
+
+# texts that never end
+
+
+def test_endless_pairs_and_factors_have_a_fault(trained: Trained, factored: Model) -> None:
+    (one,) = trained.model.score_many([("a " * 70_000, "A")])
+    assert one.fault == "all those tokens (source) are more than data.max_length (256)"
+    answer = factored.predict(f"{'a ' * 70_000}\t{'u ' * 70_000}")
+    assert answer.fault == "the source has more than 65,536 tokens, the most that any model reads"
+    assert answer.text == ""
+
+
+def test_windows_end_at_many_lines_or_at_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "MOST_CHARACTERS", 10)
+    texts = ["a", "b", "c", "d" * 30, "", "", "", "", "e"]
+    assert list(prediction.windows(texts, 3)) == [["a", "b", "c"], ["d" * 30], ["", "", ""], ["", "e"]]
+    assert list(prediction.windows([], 3)) == []
+    assert list(prediction.windows(["e" * 6, "f" * 6, "g"], 9)) == [["e" * 6, "f" * 6], ["g"]]
