@@ -29,9 +29,11 @@ def score(
     from regard.cli.console import standard_output
     from regard.data import Ledger
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     model = Model.load(run)
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     examples = read_set(model.recipe, files, ledger)
     scores = model.score_many((example.source, example.target) for example in examples)

@@ -155,7 +155,8 @@ def _detect_tabular(name: str, sample: Sequence[str]) -> DetectedFormat:
         also = " (commas: turn the CSV into tab-separated columns)" if "," in sample[0] else ""
         raise DataError(
             f"{name}:1: no tab in the line, so it holds no pair{also}. Expected are two columns separated by a tab, "
-            f"JSON objects a line each, or two parallel files. Found: {excerpt(sample[0])}"
+            "JSON objects a line each, or two parallel files; texts alone are for a language model, in a recipe with "
+            f"`data.format: lines` (regard new language). Found: {excerpt(sample[0])}"
         )
     if inflection := _detect_inflection(rows):
         return inflection

@@ -154,6 +154,13 @@ class TextSection(Section):
         None, description="Take only this side from there; the other is learned."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, values: Any) -> Any:
+        """Who gives a side settings of its own has said that the sides differ."""
+        own = isinstance(values, dict) and any(values.get(side) is not None for side in ("source", "target"))
+        return {"shared": False, **values} if own else values
+
     @model_validator(mode="after")
     def _consistent(self) -> "TextSection":
         if self.shared and (self.source or self.target):
@@ -214,7 +221,15 @@ class EvaluationSection(Section):
 
 
 Task = Literal[
-    "translation", "inflection", "language", "tagging", "classification", "rating", "generation", "pretraining"
+    "translation",
+    "inflection",
+    "language",
+    "tagging",
+    "classification",
+    "rating",
+    "generation",
+    "captioning",
+    "pretraining",
 ]
 
 

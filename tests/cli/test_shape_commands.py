@@ -42,7 +42,7 @@ def test_lines_that_cannot_be_read_are_counted(regard: Command, folders: dict[st
     records = [json.loads(line) for line in result.out.splitlines()]
     assert records[0]["text"].startswith("a")
     assert "fault" not in records[0]
-    assert records[1]["text"].startswith("ä ")
+    assert records[1]["text"].startswith("ä")
     assert records[1]["remark"] == "'ä' is not in the vocabulary and was read as <unk>"
     assert (
         "regard: 1 line with something to tell (--jsonl tells all of them); the first: line 2: 'ä' is not in the "
