@@ -41,6 +41,8 @@ ANNOTATIONS: Final = ("alignment",)
 
 MORE: Final = "Mend the line, or set `data.bad_lines: skip` to leave such lines out and have them listed"
 
+WORDS: Final = "Where a file has a word a line, as CoNLL-U has, set `data.format: conllu`"
+
 
 def read_examples(
     paths: Paths,
@@ -169,6 +171,7 @@ def _all_examples(
         if format == "jsonl":
             parser = _JsonParser(wanted)
         elif format == "tsv":
+            _refuse_words(path)
             parser = _ColumnParser(wanted)
         elif format == "lines":
             parser = _LineParser(wanted)
@@ -216,6 +219,12 @@ def _read_records(path: str | Path, parser: Parser, bad_lines: BadLines, ledger:
             continue
         if fields is not None:
             yield Example(fields, place)
+
+
+def _refuse_words(path: str | Path) -> None:
+    """Columns of a word would pass for columns of an example."""
+    if str(path).removesuffix(".gz").endswith(".conllu"):
+        raise DataError(f"{file_name(path)}:1: is CoNLL-U by its name, not a TSV of examples. {WORDS}")
 
 
 def _read_sentences(path: str | Path, wanted: _Columns, bad_lines: BadLines, ledger: Ledger) -> Iterator[Example]:
@@ -344,4 +353,4 @@ class _InflectionParser:
 
 def _wrong_columns(found: int, expected: str, line: str, place: Place) -> BadLine:
     detail = f"{found} column{'s' * (found != 1)} separated by tabs, expected {expected}. Found: {excerpt(line)}"
-    return BadLine("columns", place, detail, MORE)
+    return BadLine("columns", place, detail, WORDS if line.startswith("# ") and place.line == 1 else MORE)

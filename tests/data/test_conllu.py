@@ -122,3 +122,11 @@ def test_many_sentences_as_a_plain_reading_has_them(tmp_path: Path) -> None:
     found = [(one.source, one.target) for one in read_examples(path, format="conllu")]
     assert found == expected
     assert len(found) > 150
+
+
+def test_words_are_not_taken_for_examples(tmp_path: Path) -> None:
+    """A recipe for taggers has the format tsv until it is told otherwise."""
+    with pytest.raises(DataError, match=r"a\.conllu:1: is CoNLL-U by its name, .* set `data\.format: conllu`$"):
+        list(read_examples(write(tmp_path, OTHER), format="tsv"))
+    with pytest.raises(DataError, match=r"b\.txt:1: 1 column .* set `data\.format: conllu`$"):
+        list(read_examples(write(tmp_path, SENTENCE, "b.txt"), format="tsv"))
