@@ -1,5 +1,6 @@
 """Judging a system on validation data while it is being trained, and showing what it writes."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -94,11 +95,16 @@ class Judge:
     def __call__(self, system: System) -> Verdict:
         began = time.perf_counter()
         loss = mean_likelihood(system, self.corpus)
-        metrics = {"squared_error": max(0.0, 2 * (loss - HALF_LOG_2_PI))} if isinstance(system, Rater) else {}
+        if not math.isfinite(loss):  # such a system says nothing that could be searched
+            self.samples, self.sample_seconds, self.seconds = (), 0.0, time.perf_counter() - began
+            return Verdict(loss=loss, value=math.nan, metrics={})
+        metrics = (
+            {"squared_error": max(0.0, 2 * (loss - HALF_LOG_2_PI))} if isinstance(self.model.system, Rater) else {}
+        )
         verdict, outputs = Verdict(loss=loss, value=-loss, metrics=metrics), None
         if self.metric is not None:
             outputs = self._outputs([one.source for one in self.chosen])
-            stripped = isinstance(system, Acceptor)  # blanks around an answer are no part of it
+            stripped = isinstance(self.model.system, Acceptor)  # blanks around an answer are no part of it
             targets = [[one.target.strip() if stripped else one.target] for one in self.chosen]
             score = evaluate(self.metric, outputs, targets, resamples=0)
             sign = 1 if self.metric.higher_is_better else -1
