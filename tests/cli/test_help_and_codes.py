@@ -13,8 +13,13 @@ from regard.run.folder import RunFolder
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
-VERBS = ["demo", "new", "train", "predict", "score", "evaluate", "inspect", "import", "data"]
-EVERY = [[], *([verb] for verb in VERBS), *(["data", verb] for verb in ("list", "make", "check"))]
+VERBS = ["demo", "new", "train", "predict", "score", "evaluate", "inspect", "import", "data", "human"]
+EVERY = [
+    [],
+    *([verb] for verb in VERBS),
+    *(["data", verb] for verb in ("list", "make", "check")),
+    *(["human", verb] for verb in ("new", "serve", "results")),
+]
 
 
 @pytest.mark.parametrize("verb", EVERY, ids=" ".join)
