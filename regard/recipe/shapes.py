@@ -10,7 +10,7 @@ from regard.recipe.sides import RecurrentDecoderSection
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
 
-NUMBER_METRICS = frozenset({"pearson", "squared_error"})
+NUMBER_METRICS = frozenset({"pearson", "spearman", "squared_error"})
 
 
 @dataclass(frozen=True, slots=True)
