@@ -11,7 +11,7 @@ import traceback
 import typer
 
 from regard import __version__
-from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
+from regard.cli import backtranslate, data, demo, evaluate, export, import_, inspect, new, predict, score, sweep, train
 from regard.errors import RegardError, ResourceError, out_of_memory
 from regard.process import spin_shortly
 
@@ -45,6 +45,8 @@ app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
+app.command("backtranslate")(backtranslate.backtranslate)
+app.command("sweep")(sweep.sweep)
 app.command("export")(export.export)
 app.command("import")(import_.import_)
 app.add_typer(data.app, name="data")

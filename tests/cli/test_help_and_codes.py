@@ -13,7 +13,19 @@ from regard.run.folder import RunFolder
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
-VERBS = ["demo", "new", "train", "predict", "score", "evaluate", "inspect", "import", "data"]
+VERBS = [
+    "demo",
+    "new",
+    "train",
+    "predict",
+    "score",
+    "evaluate",
+    "inspect",
+    "import",
+    "data",
+    "sweep",
+    "backtranslate",
+]
 EVERY = [[], *([verb] for verb in VERBS), *(["data", verb] for verb in ("list", "make", "check"))]
 
 
