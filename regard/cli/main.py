@@ -11,7 +11,21 @@ import traceback
 import typer
 
 from regard import __version__
-from regard.cli import backtranslate, data, demo, evaluate, export, import_, inspect, new, predict, score, sweep, train
+from regard.cli import (
+    backtranslate,
+    compare,
+    data,
+    demo,
+    evaluate,
+    export,
+    import_,
+    inspect,
+    new,
+    predict,
+    score,
+    sweep,
+    train,
+)
 from regard.errors import RegardError, ResourceError, out_of_memory
 from regard.process import spin_shortly
 
@@ -44,6 +58,7 @@ app.command("train")(train.train)
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("inspect")(inspect.inspect)
 app.command("backtranslate")(backtranslate.backtranslate)
 app.command("sweep")(sweep.sweep)

@@ -172,7 +172,8 @@ def _word_buckets(
     buckets = []
     for place, label in enumerate(labels):
         rows = table[:, place]
-        if rows.any():
+        rows = rows[rows.any(axis=1)]  # segments without such a word say nothing about them
+        if len(rows):
             score = summarise(
                 rows, aggregate, name=name, signature="case:mixed", higher_is_better=True, resamples=resamples
             )
@@ -183,8 +184,7 @@ def _word_buckets(
 
 def _word_f1(totals: Statistics) -> tuple[float, Mapping[str, float]]:
     both, found, true = totals.tolist()
-    value = 200 * both / (found + true) if found + true else 100.0
-    return value, {
+    return 200 * both / (found + true), {
         "precision": 100 * both / found if found else 0.0,
         "recall": 100 * both / true if true else 0.0,
         "found": found,
@@ -194,4 +194,4 @@ def _word_f1(totals: Statistics) -> tuple[float, Mapping[str, float]]:
 
 def _word_recall(totals: Statistics) -> tuple[float, Mapping[str, float]]:
     both, _, true = totals.tolist()
-    return 100 * both / true if true else 100.0, {"right": both, "true": true}
+    return 100 * both / true, {"right": both, "true": true}
