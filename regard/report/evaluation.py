@@ -14,7 +14,7 @@ from regard.report.sections import figure, interval_text, marked
 from regard.report.style import COLOURS, DRAWING, PAGE
 from regard.report.width import display_width, shorten
 
-WIDTH, ROW, TOP, BOTTOM, RIGHT = 440, 30, 44, 44, 16
+WIDTH, ROW, TOP, BOTTOM, RIGHT = 440, 34, 44, 44, 16
 LONGEST_LABEL = 24
 
 

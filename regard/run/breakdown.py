@@ -89,7 +89,7 @@ def evaluation_page(model: Model, evaluation: Evaluation, *, set_name: str, tags
     )
 
 
-def training_counts(model: Model, words: Callable[[str], list[str]]) -> Mapping[str, int]:
+def training_counts(model: Model, words: Callable[[str], list[str]]) -> Counter[str]:
     """How often the training data has each word of the target side; sets that were split off are left out."""
     section = model.recipe.data
     held = _held_out(model)
