@@ -3,12 +3,15 @@
 import os
 import shutil
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from regard.errors import ResourceError, UsageError
+import typer
+
+from regard.errors import RegardError, ResourceError, UsageError, out_of_memory
 from regard.files import NO_SPACE
 
 if TYPE_CHECKING:
@@ -22,6 +25,19 @@ def messages() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def tell_error(error: Exception, who: str = "regard") -> int:
+    """Say what went wrong, and return the exit code for it."""
+    if isinstance(error, RegardError):
+        typer.echo(f"{who}: {error}", err=True)
+        return error.exit_code
+    if out_of_memory(error):
+        typer.echo(f"{who}: there is not enough memory; try a smaller model, batch or beam", err=True)
+        return ResourceError.exit_code
+    traceback.print_exception(error)
+    typer.echo(f"{who}: this is a bug in regard; please report it with the lines above", err=True)
+    return 1
 
 
 def terminal_width() -> int:

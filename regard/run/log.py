@@ -122,7 +122,7 @@ def _own(event: Event) -> dict[str, Any]:
             return {
                 "loss": event.loss,
                 "perplexity": math.exp(min(event.loss, 700)),
-                "metrics": dict(event.metrics),
+                "metrics": _finite(dict(event.metrics)),
                 "gained": event.gained,
                 "validation_seconds": round(event.seconds, 3),
             }

@@ -1,5 +1,6 @@
 """Judging a system on validation data while it is being trained, and showing what it writes."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,6 +64,9 @@ class Judge:
     def __call__(self, system: System) -> Verdict:
         began = time.perf_counter()
         loss = mean_likelihood(system, self.corpus)
+        if not math.isfinite(loss):  # such a system says nothing that could be searched
+            self.samples, self.sample_seconds, self.seconds = (), 0.0, time.perf_counter() - began
+            return Verdict(loss=loss, value=math.nan, metrics={})
         verdict, outputs = Verdict(loss=loss, value=-loss, metrics={}), None
         if self.metric is not None:
             outputs = self._outputs([one.source for one in self.chosen])

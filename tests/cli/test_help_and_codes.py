@@ -20,13 +20,20 @@ VERBS = [
     "predict",
     "score",
     "evaluate",
+    "compare",
     "inspect",
     "import",
     "data",
+    "human",
     "sweep",
     "backtranslate",
 ]
-EVERY = [[], *([verb] for verb in VERBS), *(["data", verb] for verb in ("list", "make", "check"))]
+EVERY = [
+    [],
+    *([verb] for verb in VERBS),
+    *(["data", verb] for verb in ("list", "make", "check")),
+    *(["human", verb] for verb in ("new", "serve", "results")),
+]
 
 
 @pytest.mark.parametrize("verb", EVERY, ids=" ".join)
