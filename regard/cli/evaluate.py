@@ -41,7 +41,7 @@ def evaluate(
     from regard.data import Ledger
     from regard.run.measuring import measured_by
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     if tags is not None and report is None:
         raise UsageError("--tags have an effect on the page only: give --report FILE, too")
@@ -51,6 +51,8 @@ def evaluate(
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
     for warning in (*ledger.summary().splitlines(), *result.notes):

@@ -59,8 +59,8 @@ PARAMETERS: Final[Mapping[str, Parameters]] = {
 }
 """By version, for English, tuned to human rankings where nothing else is said; `other` is for other languages.
 
-Those of 1.3 and 1.5 are the constants of the program of 1.5; those of 2005 are the formula of the paper. Those of 1.0 are
-quoted from memory of Agarwal and Lavie 2008, and could not be checked.
+Those of 1.3 and 1.5 are the constants of the program of 1.5; those of 2005 are the formula of the paper. Those of 1.0
+are quoted from memory of Agarwal and Lavie 2008, and could not be checked.
 """
 
 # columns of the statistics: for each module content and function words of the output, then of the reference;

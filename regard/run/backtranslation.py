@@ -225,13 +225,15 @@ class _Work:
         other = [] if self.plan.source_mono is None else self._lines(self.plan.source_mono)
         if not mono:
             raise DataError(f"{self.plan.mono}: there is not one line of text in it")
-        # A tag that is as frequent as a line stays whole, whatever the vocabulary is made of.
-        tags = [self.tag] * max(len(pairs), len(mono)) if self.tag else []
+        section = self.base.text
+        units = {section.unit, *(side.unit for side in (section.source, section.target) if side)}
+        # As frequent as a line, a word or its characters are in a vocabulary however small; pieces are told by `whole`.
+        tags = [self.tag] * max(len(pairs), len(mono)) if self.tag and not units <= {"bpe", "unigram"} else []
         sources = [*(pair.source for pair in pairs), *other, *tags]
         targets = [*(pair.target for pair in pairs), *mono]
         if self.plan.rounds > 1 and not self.base.text.shared:
             targets += tags
-        return train_texts(self.base, sources, targets)
+        return train_texts(self.base, sources, targets, whole=[self.tag] if self.tag else [])
 
     @staticmethod
     def _lines(path: Path) -> list[str]:

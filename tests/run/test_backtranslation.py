@@ -126,6 +126,13 @@ def test_later_rounds_teach_the_reverse_model_first(tmp_path: Path) -> None:
     assert texts.source.decode(texts.source.encode("strange").ids) == "strange"
 
 
+@pytest.mark.parametrize("unit", ["bpe", "unigram"])
+def test_the_tag_is_one_token_of_a_vocabulary_of_pieces(tmp_path: Path, unit: str) -> None:
+    sizes = ("text.size=300", "text.shared=true", f"text.unit={unit}", "search.max_length=60")
+    recipe, mono = toy_task(tmp_path, *SMALL, *sizes, mono=30)
+    assert backtranslate(recipe, Plan(mono=mono), tell=lambda line: None).tag_tokens == 1
+
+
 def test_other_data_are_refused_and_can_be_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe, mono = toy_task(tmp_path, *SMALL, "run=runs/toy", mono=20)
