@@ -25,6 +25,7 @@ ORDER = (
     "recipe",
     "report",
     "run",
+    "human",
     "interchange",
     "studio",
     "cli",

@@ -61,7 +61,7 @@ def score_lines(name: str, scores: "tuple[Score, ...]") -> list[str]:
     for score in scores:
         interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
         rows.append(f"  {score.name:<{width}}  {score.value:7.2f}{interval}")
-    return [f"{name} ({scores[0].count:,} pairs)", *rows]
+    return [f"{name} ({scores[0].count:,} pair{'' if scores[0].count == 1 else 's'})", *rows]
 
 
 def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:

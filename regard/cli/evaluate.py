@@ -27,9 +27,11 @@ def evaluate(
     from regard.cli.console import score_lines, write_text
     from regard.data import Ledger
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     model = Model.load(run)
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
     for warning in (*ledger.summary().splitlines(), *result.notes):

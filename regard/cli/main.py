@@ -10,7 +10,21 @@ import sys
 import typer
 
 from regard import __version__
-from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
+from regard.cli import (
+    backtranslate,
+    data,
+    demo,
+    evaluate,
+    export,
+    human,
+    import_,
+    inspect,
+    new,
+    predict,
+    score,
+    sweep,
+    train,
+)
 from regard.cli.console import tell_error
 from regard.cli.stopping import stopping_at_once
 from regard.process import spin_shortly
@@ -45,9 +59,12 @@ app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
+app.command("backtranslate")(backtranslate.backtranslate)
+app.command("sweep")(sweep.sweep)
 app.command("export")(export.export)
 app.command("import")(import_.import_)
 app.add_typer(data.app, name="data")
+app.add_typer(human.app, name="human")
 
 
 def main() -> None:

@@ -64,8 +64,9 @@ def predict(
 ) -> None:
     """Predict an output for each line of a file.
 
-    One line in is one line out, in order; a blank line stays blank. A line that cannot be read gives a blank line and
-    is counted. With --output whole files are cut into shards that several processes, or a Ray cluster, can predict.
+    One line in is one line out, in order; a blank line stays blank, except that a language model begins a text there.
+    A line that cannot be read gives a blank line and is counted. With --output whole files are cut into shards that
+    several processes, or a Ray cluster, can predict.
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
@@ -85,7 +86,8 @@ def predict(
 
     model = Model.load(run)
     options = model.options(beam=beam, best=nbest, **sampling)
-    asked = Asked(options=options, prefix=prefix, form=Form(best=nbest, align=align, jsonl=jsonl))
+    form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
+    asked = Asked(options=options, prefix=prefix, form=form)
     limit = model.recipe.data.max_length
     if output is None:
         ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)

@@ -22,15 +22,18 @@ def score(
 ) -> None:
     """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error.
 
-    A language model tells log p(text) of each text. A pair that does not fit the model gives a blank line and is
-    counted.
+    A language model tells log p(text) of each text; a model that answers with numbers has the log-density of a normal
+    distribution of variance 1 around its answer, and the squared error goes to standard error. A pair that does not fit
+    the model gives a blank line and is counted.
     """
     from regard.cli.console import standard_output
     from regard.data import Ledger
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     model = Model.load(run)
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     examples = read_set(model.recipe, files, ledger)
     scores = model.score_many((example.source, example.target) for example in examples)
@@ -74,12 +77,14 @@ def _line(scored: "PairScore", *, jsonl: bool) -> str:
 def _summary(model: "Model", examples: int, total: float, tokens: int) -> str:
     """What was scored, in the words of the model's shape; `total` is in nats."""
     shape, mean = model.recipe.model.shape, total / max(tokens, 1)
-    what = f"{examples:,} {'texts' if shape == 'language-model' else 'pairs'}"
+    what = f"{examples:,} {'text' if shape == 'language-model' else 'pair'}{'' if examples == 1 else 's'}"
     if not tokens:
         return f"{what}, nothing was scored"
     if model.numbers:
-        return f"{what}, mean log-density {-mean:.4f} (normal around the answer, variance 1)"
+        error = max(0.0, 2 * mean - math.log(2 * math.pi))
+        return f"{what}, mean squared error {error:.4f}, its root {math.sqrt(error):.4f}"
     perplexity = f"{math.exp(min(mean, 700)):.4f}"
     if shape in ("acceptor", "transducer"):
-        return f"{what}, {tokens:,} {'labels' if shape == 'acceptor' else 'tags'}, perplexity {perplexity}"
+        answers = f"{'label' if shape == 'acceptor' else 'tag'}{'' if tokens == 1 else 's'}"
+        return f"{what}, {tokens:,} {answers}, perplexity {perplexity}"
     return f"{what}, {tokens:,} tokens (ends included), perplexity (teacher-forced) {perplexity}"

@@ -36,12 +36,16 @@ NO_TEXTS = ("image", "attributes")
 
 @dataclass(frozen=True, slots=True)
 class SourceTexts:
-    """How a source line is read. `text` is None where there is a picture, attributes only, or nothing."""
+    """How a source line is read. `text` is None where there is a picture, attributes only, or nothing.
+
+    `tabs` says that a text may have tabs of its own; else a tab stands between columns.
+    """
 
     text: Tokenizer | None
     factors: tuple[Tokenizer, ...] = ()
     attributes: tuple[Tokenizer, ...] = ()
     pictures: Pictures | None = None
+    tabs: bool = True
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -62,11 +66,16 @@ class SourceTexts:
         found = line.rsplit("\t", further) if first else line.split("\t") if further else []
         wanted = further + first
         if len(found) != wanted:
-            raise Misfit(
-                f"a source of {wanted} columns separated by tabs was expected ({', '.join(self.streams)}), and there "
-                f"{'is' if len(found) == 1 else 'are'} {len(found)}"
-            )
+            raise self.wrong_columns(wanted, len(found))
         return found
+
+    def wrong_columns(self, wanted: int, found: int) -> Misfit:
+        """What is said of a line with other columns than a source has."""
+        several = "column was" if wanted == 1 else "columns separated by tabs was"
+        return Misfit(
+            f"a source of {wanted} {several} expected ({', '.join(self.streams)}), and there "
+            f"{'is' if found == 1 else 'are'} {found}"
+        )
 
     def encode(self, line: str) -> dict[str, Row]:
         """Ids of each stream of a line."""
@@ -224,9 +233,12 @@ class AnswerCollation(TargetCollation):
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
         try:
-            return {**self.source.encode(source), "target": self.target.encode(target).ids}
+            answer = self.target.encode(target).ids
         except DataError as error:
             raise Misfit(f"the target: {error}") from None
+        if self.target.unit == "label" and UNKNOWN in answer:
+            raise NothingToLearn(f"training did not have the label {target.strip()[:60]!r}, so it has no probability")
+        return {**self.source.encode(source), "target": answer}
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
         answers = torch.tensor(np.array(rows["target"], dtype=np.int32))  # (B, 1)
@@ -265,9 +277,13 @@ class TagCollation(TargetCollation):
         return [first[word] for word in range(len(words))]
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
-        starts, tags = self.starts(source), self.target.encode(target).ids
+        starts, found = self.starts(source), self.target.encode(target)
+        tags = found.ids
         if starts and tags and len(starts) != len(tags):
             raise Misfit(f"the source has {len(starts)} words, and the target {len(tags)} items")
+        if UNKNOWN in tags:
+            first, end = found.spans[tags.index(UNKNOWN)]
+            raise NothingToLearn(f"training did not have the tag {target[first:end][:60]!r}, so it has no probability")
         return {**self.source.encode(source), "starts": starts, "target": tags}
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002

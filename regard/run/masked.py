@@ -31,7 +31,7 @@ def masked_scores(
         said = system.log_probabilities(batch.sources)  # (B, N, V)
         chosen = said.gather(-1, batch.outputs.unsqueeze(-1)).squeeze(-1)
         right = (said.argmax(-1) == batch.outputs) & batch.mask
-        losses += (-(chosen * batch.mask)).sum(1).clamp(min=0).tolist()
+        losses += (-chosen.masked_fill(~batch.mask, 0.0)).sum(1).clamp(min=0).tolist()
         found += zip(right.sum(1).tolist(), batch.mask.sum(1).tolist(), strict=True)
     if not found:
         return []

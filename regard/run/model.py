@@ -33,7 +33,6 @@ from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
 from regard.search import Sampling, SearchOptions
-from regard.special import UNKNOWN
 from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
@@ -56,17 +55,21 @@ class Evaluation:
         unseen = sum(bool(prediction.unseen) for prediction in self.predictions)
         faults = sum(bool(prediction.fault) for prediction in self.predictions)
         told = (
-            (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
-            (sources, "sources were longer than data.max_length and only their beginning was read"),
+            (
+                outputs,
+                "output{s} reached the limit of length (search.max_length, search.max_ratio) before {its} end",
+            ),
+            (sources, "source{s} {was} longer than data.max_length and only {its} beginning was read"),
             (
                 self.unscored,
-                "examples were not scored: a side is empty, longer than data.max_length, does not fit the other, or "
-                "holds nothing but what training did not have",
+                "example{s} {was} not scored: a side is empty, longer than data.max_length, does not fit the other, or "
+                "is a text, a label or a tag that training did not have",
             ),
-            (faults, "sources could not be read: see `regard predict`"),
-            (unseen, "sources have an attribute that training did not have, and that was left out"),
+            (faults, "source{s} could not be read: see `regard predict`"),
+            (unseen, "source{s} with an attribute that training did not have, and that was left out"),
         )
-        return [f"{count:,} {what}" for count, what in told if count]
+        one, more = {"s": "", "was": "was", "its": "its"}, {"s": "s", "was": "were", "its": "their"}
+        return [f"{count:,} " + what.format_map(one if count == 1 else more) for count, what in told if count]
 
 
 class Model:
@@ -249,12 +252,12 @@ class Model:
         if not pairs:
             return []
         system, _ = self._generator()
+        batch = self.batch(pairs)
         sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
         encoded = [
             (self.texts.source.encode(source), self.texts.target.encode(target))
             for source, (_, target) in zip(sources, pairs, strict=True)
         ]
-        batch = self.batch(pairs)
         pictures: list[AlignmentPicture] = []
         for source, (_, target), (from_, to), layers in zip(
             sources, pairs, encoded, source_attention(system, batch), strict=True
@@ -297,8 +300,6 @@ class Model:
             try:
                 rows = self.collation.encode(example.source, example.target)
             except Misfit:
-                return False
-            if isinstance(self.system, Acceptor) and not self.numbers and UNKNOWN in rows["target"]:
                 return False
             long = any(len(rows[name]) > limit for name in self.collation.bounded)
             return not long and all(len(row) for row in rows.values())

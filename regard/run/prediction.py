@@ -11,7 +11,7 @@ from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
-from regard.special import UNKNOWN
+from regard.special import NAMES, UNKNOWN
 from regard.text import Tokenizer
 from regard.text.beginning import LONGEST_TEXT, encode_beginning
 
@@ -53,7 +53,7 @@ class Prediction:
 
     `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
     them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
-    training did not have, and that are left out.
+    training did not have, and that are left out; `remark` says what else was not done as asked.
     """
 
     source: str
@@ -61,6 +61,7 @@ class Prediction:
     cut_source: int = 0
     fault: str = ""
     unseen: tuple[str, ...] = ()
+    remark: str = ""
     alignment: AlignmentPicture | None = None
 
     @property
@@ -94,6 +95,7 @@ class SourceLine:
     cut: int = 0
     fault: str = ""
     unseen: tuple[str, ...] = ()
+    remark: str = ""
     prefix: tuple[int, ...] = ()  # how the output begins, where there is nothing but that to read
 
 
@@ -102,6 +104,9 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
     if not line.strip():
         return SourceLine(rows={}, items=0, readable=False)
     try:
+        columns = collation.source.columns(line)
+        if not collation.source.tabs and "\t" in columns[0]:
+            raise collation.source.wrong_columns(len(columns), line.count("\t") + 1)
         rows = collation.source.encode(line)
     except Misfit as misfit:
         return unreadable(str(misfit))
@@ -119,7 +124,14 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
 
 def answered(text: str, line: SourceLine, outputs: tuple[Output, ...]) -> Prediction:
     """What was made of a line, and what was wrong with it."""
-    return Prediction(source=text, outputs=outputs, cut_source=line.cut, fault=line.fault, unseen=line.unseen)
+    return Prediction(
+        source=text,
+        outputs=outputs,
+        cut_source=line.cut,
+        fault=line.fault,
+        unseen=line.unseen,
+        remark=line.remark,
+    )
 
 
 def unreadable(fault: str) -> SourceLine:
@@ -128,15 +140,18 @@ def unreadable(fault: str) -> SourceLine:
 
 
 def read_beginning(target: Tokenizer, line: str, limit: int) -> SourceLine:
-    """What a language model goes on from; a blank line is the beginning of all."""
-    try:
-        prefix = forced_tokens(line, target)
-    except UsageError as error:
-        return unreadable(str(error))
-    if len(prefix) > limit:
-        count = f"more than {LONGEST_TEXT:,}" if len(prefix) > LONGEST_TEXT else len(prefix)
+    """What a language model goes on from; a blank line is the beginning of all. Unknown words are read as such."""
+    encoding = encode_beginning(target, line)
+    if len(encoding) > limit:
+        count = f"more than {LONGEST_TEXT:,}" if len(encoding) > LONGEST_TEXT else len(encoding)
         return unreadable(f"a beginning of {count} tokens is longer than data.max_length ({limit})")
-    return SourceLine(rows={}, items=len(prefix), prefix=prefix)
+    unknown = [line[slice(*span)] for id_, span in zip(encoding.ids, encoding.spans, strict=True) if id_ == UNKNOWN]
+    words, one = ", ".join([*map(repr, unknown[:3]), *(("…",) if len(unknown) > 3 else ())]), len(unknown) == 1
+    remark = (
+        f"{words} {'is' if one else 'are'} not in the vocabulary and {'was' if one else 'were'} read as "
+        f"{NAMES[UNKNOWN]}"
+    )
+    return SourceLine(rows={}, items=len(encoding), prefix=encoding.ids, remark=remark if unknown else "")
 
 
 def by_length(lines: Sequence[SourceLine]) -> list[int]:
@@ -192,7 +207,8 @@ class Predictor:
         while search.busy:
             found.update((finished.id, finished) for finished in search.step())
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), start=first):
-            outputs = tuple(self._output(one) for one in found[number].hypotheses) if number in found else ()
+            begun = text if UNKNOWN in line.prefix else ""
+            outputs = tuple(self._output(one, begun) for one in found[number].hypotheses) if number in found else ()
             yield answered(text, line, outputs)
 
     def _read(self, text: str) -> SourceLine:
@@ -209,15 +225,22 @@ class Predictor:
             prefix=self.prefix or line.prefix,
         )
 
-    def _output(self, hypothesis: Hypothesis) -> Output:
+    def _output(self, hypothesis: Hypothesis, begun: str) -> Output:
+        """`begun` is the beginning as it was typed, where there are unknown words in it."""
         target = self.collation.target
         return Output(
-            text=one_line(target.decode(hypothesis.tokens)),
+            text=one_line(_go_on(target, begun, hypothesis.tokens) if begun else target.decode(hypothesis.tokens)),
             pieces=tuple(target.piece(id_) for id_ in hypothesis.tokens),
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
             complete=hypothesis.complete,
         )
+
+
+def _go_on(target: Tokenizer, begun: str, tokens: Sequence[int]) -> str:
+    """A text as it was typed, and what a model writes behind it."""
+    read = target.decode(target.encode(begun).ids)
+    return (begun if read.endswith(" ") else begun.rstrip(" ")) + target.decode(tokens)[len(read) :]
 
 
 def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ def examples_of(recipe: Recipe, paths: Paths, ledger: Ledger) -> list[Example]:
 def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     """Read, split, learn the vocabularies (or take those of the folder), encode."""
     ledger = Ledger()
-    train, valid, test, split = _sets(recipe, ledger)
+    train, valid, test, split = read_sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe, paths, ledger) for name, paths in recipe.data.further.items()}
     key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
@@ -108,7 +108,7 @@ def write_prepared(prepared: Prepared, folder: RunFolder) -> None:
     prepared.ledger.write(folder.data / "skipped.tsv")
 
 
-def _sets(
+def read_sets(
     recipe: Recipe, ledger: Ledger
 ) -> tuple[list[Example], list[Example], list[Example], dict[str, list[Example]]]:
     """Training, validation and test examples; what the recipe does not name is split off the training data."""

@@ -343,7 +343,7 @@ class Trainer:
         if settings.epochs is not None and progress.epoch >= settings.epochs:
             return f"{_counted(progress.epoch, 'epoch')} done"
         if settings.minutes is not None and progress.seconds >= 60 * settings.minutes:
-            return f"{settings.minutes:g} minutes are over"
+            return f"{settings.minutes:g} minute{' is' if settings.minutes == 1 else 's are'} over"
         if settings.patience is not None and progress.without_gain >= settings.patience:
             return f"{_counted(progress.without_gain, 'validation')} without a gain"
         return ""

@@ -36,15 +36,42 @@ def test_lines_that_cannot_be_read_are_counted(regard: Command, folders: dict[st
     assert lines[1:] == ["", "", ""]
     assert (
         "regard: 2 lines could not be read and were answered with a blank line; the first: line 2: a source of 1 "
-        "columns separated by tabs was expected (attributes), and there are 2\n"
+        "column was expected (attributes), and there are 2\n"
     ) in result.err
     result = regard("predict", folders["language"] / "run", "--jsonl", stdin="a\nä\n".encode())
     records = [json.loads(line) for line in result.out.splitlines()]
     assert records[0]["text"].startswith("a")
     assert "fault" not in records[0]
-    assert (records[1]["text"], records[1]["score"]) == ("", None)
-    assert "'ä' is not in the vocabulary" in records[1]["fault"]
-    assert "regard: 1 line could not be read and was answered with a blank line; the first: line 2: " in result.err
+    assert records[1]["text"].startswith("ä")
+    assert records[1]["remark"] == "'ä' is not in the vocabulary and was read as <unk>"
+    assert (
+        "regard: 1 line with something to tell (--jsonl tells all of them); the first: line 2: 'ä' is not in the "
+    ) in result.err
+
+
+def test_texts_without_anything_hidden_are_counted(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard("predict", folders["masked"] / "run", stdin=b"a <mask> c\na b c\n\nb\n")
+    assert result.out.splitlines()[1:] == ["a b c", "", "b"]
+    assert result.err == (
+        "regard: 2 lines with something to tell (--jsonl tells all of them); the first: line 2: there is no <mask> in "
+        "it, so there was nothing to fill in\n"
+    )
+
+
+def test_numbers_have_no_probability(regard: Command, folders: dict[str, Path]) -> None:
+    record = json.loads(regard("predict", folders["rater"] / "run", "--jsonl", stdin=b"a b\n").out)
+    assert "log_probability" not in record
+    assert float(record["text"]) == pytest.approx(record["score"], rel=1e-3)
+
+
+def test_a_factored_sentence_is_inspected_with_its_factors(regard: Command, tmp_path: Path) -> None:
+    train(shape_recipe("factored", tmp_path, steps=4))
+    told = "a source of 2 columns separated by tabs was expected (source, factor1), and there is 1"
+    alone = regard("inspect", tmp_path / "run", "a b")
+    assert (alone.code, alone.err) == (2, f"regard: the sentence cannot be read: {told}\n")
+    given = regard("inspect", tmp_path / "run", "a b", "--target", "A b")
+    assert (given.code, given.err) == (4, f"regard: a pair cannot be scored: {told}. The pair is 'a b' and 'A b'\n")
+    assert regard("inspect", tmp_path / "run", "a b\tu l", "--target", "A b").code == 0
 
 
 def test_best_answers_of_an_acceptor(regard: Command, folders: dict[str, Path]) -> None:
@@ -70,7 +97,7 @@ def test_a_sample_for_a_blank_line(regard: Command, folders: dict[str, Path]) ->
         ("language", r"^50 texts, \d+ tokens \(ends included\), perplexity \(teacher-forced\) \d+\.\d{4}$"),
         ("transducer", r"^50 pairs, \d+ tags, perplexity \d+\.\d{4}$"),
         ("acceptor", r"^50 pairs, 50 labels, perplexity \d+\.\d{4}$"),
-        ("rater", r"^50 pairs, mean log-density -\d+\.\d{4} \(normal around the answer, variance 1\)$"),
+        ("rater", r"^50 pairs, mean squared error \d+\.\d{4}, its root \d+\.\d{4}$"),
         ("category", r"^50 pairs, \d+ tokens \(ends included\), perplexity \(teacher-forced\) \d+\.\d{4}$"),
     ],
 )
@@ -148,7 +175,7 @@ def test_a_set_of_which_nothing_can_be_judged(
     (tmp_path / "long.txt").write_text("a " * 300 + "\n")
     result = regard("evaluate", folders[name] / "run", tmp_path / "long.txt")
     assert (result.code, result.out) == (4, "")
-    assert "regard: 1 examples were not scored: " in result.err
+    assert "regard: 1 example was not scored: " in result.err
     assert f"regard: {tmp_path}/long.txt: not one of 1 examples can be judged. Mend them\n" in result.err
 
 

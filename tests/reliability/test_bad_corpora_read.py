@@ -56,7 +56,7 @@ CASES |= {
     "zip_named_tsv": tsv(b"PK\x03\x04rest", refusal=("a.tsv:1: is a zip archive", "unzip -p")),
     "zstd": Case({"a.tsv.zst": b"\x28\xb5\x2f\xfd\x00"}, refusal=("a.tsv.zst:1: is a zstd archive", "zstd -dc")),
     "parquet": Case({"a.parquet": b"PAR1\x15\x04"}, refusal=("a.parquet:1: is a Parquet file", "TSV or JSONL")),
-    "png": Case({"a.tsv": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"}, refusal=("a.tsv:1: no tab in the line", "two columns")),
+    "png": Case({"a.tsv": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"}, refusal=("a.tsv:1: is a PNG picture", "give that file")),
     "gzip_cut": Case(
         {"a.tsv.gz": gzip.compress(b"a\tb\n" * 999)[:-4]},
         refusal=("a.tsv.gz:1000: the gzip data is damaged", "gzip -t"),

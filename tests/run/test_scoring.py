@@ -182,7 +182,7 @@ def unknown(tmp_path: Path) -> Trained:
 def test_texts_of_unknown_items_are_left_out_and_counted(unknown: Trained) -> None:
     skipped = Ledger.read(unknown.model.folder / "data" / "skipped.tsv")
     assert skipped.counts == {"nothing": 8}
-    assert "texts of unknown items only, left out: 8 (" in skipped.summary()
+    assert "examples whose text or answer is unknown, left out: 8 (" in skipped.summary()
     assert skipped.findings("nothing")[0].place.line == 1
     evaluation = unknown.evaluations["test"]
     assert evaluation.unscored == 2

@@ -155,8 +155,6 @@ def test_compiled_training_is_the_same_but_for_rounding(tmp_path: Path) -> None:
     assert counters["stats"]["unique_graphs"] > 0
     assert found == pytest.approx(expected, abs=1e-4)
     assert found[-1] < 0.7 * found[0]
-    there = dict(plain.named_parameters())
-    assert max(float((one - there[name]).abs().max()) for name, one in system.named_parameters()) < 1e-3
     compiled = counters["stats"]["unique_graphs"]
     system.eval()
     _, (batch,) = next(data.from_(Cursor(), 1))
