@@ -264,8 +264,9 @@ class Trainer:
         )
 
     def unknown_id(self, step: int, at: Cursor, error: BaseException) -> DataError:
-        """What ends a training whose data is not what it was prepared as. No update was half done."""
-        self.save()
+        """What ends a training whose data is not what it was prepared as. No update was half done, but by others."""
+        if self.processes.world == 1:
+            self.save()
         return DataError(
             f"step {step:,}: there is an id in the data that the model has no place for ({error}); "
             f"{self.corpus.where(at)}. The prepared data is damaged: delete the folder of the cache "
