@@ -11,10 +11,10 @@ for what decides how to go on is agreed on: sums, the time, a signal, a verdict.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ from regard.data.batches import Cursor
 from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
 from regard.models import System
 from regard.training.checkpoints import Checkpoints
+from regard.training.contracts import Corpus, Outcome, Verdict
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
 from regard.training.finite import ADVICE, check_finite
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
+from regard.training.limits import expected_steps, reason_to_end
 from regard.training.meter import Meter
 from regard.training.objective import Likelihood, Objective
 from regard.training.optimizers import build_optimizer
@@ -41,41 +43,6 @@ from regard.training.weights import MovingAverage
 SKIPS_IN_A_ROW = 3
 FINEST = 8
 """A batch that memory is too small for is split into at most so many times the micro-batches of the settings."""
-
-
-class Corpus(Protocol):
-    """Training data in an order that is a pure function of (seed, epoch, position)."""
-
-    def batches_in_epoch(self) -> int:
-        """About how many batches an epoch has."""
-        ...
-
-    def from_(
-        self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
-    ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
-        """Global batches from a cursor on, for ever, each as micro-batches of a rank, with the cursor after it."""
-        ...
-
-    def where(self, cursor: Cursor) -> str:
-        """Which examples the batch at a cursor is made of, in words."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a validation found. `value` is what checkpoints are compared by, larger is better."""
-
-    loss: float
-    value: float
-    metrics: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How training ended."""
-
-    progress: Progress
-    reason: str
 
 
 class Trainer:
@@ -264,7 +231,10 @@ class Trainer:
         )
 
     def unknown_id(self, step: int, at: Cursor, error: BaseException) -> DataError:
-        """What ends a training whose data is not what it was prepared as. No update was half done, but by others."""
+        """What ends a training whose data is not what it was prepared as. No update was half done.
+
+        Of several processes one alone cannot save.
+        """
         if self.processes.world == 1:
             self.save()
         return DataError(
@@ -338,23 +308,11 @@ class Trainer:
 
     def reason_to_end(self) -> str:
         """Why training is over, or nothing."""
-        settings, progress = self.settings, self.progress
-        if settings.steps is not None and progress.step >= settings.steps:
-            return f"{_counted(progress.step, 'step')} done"
-        if settings.epochs is not None and progress.epoch >= settings.epochs:
-            return f"{_counted(progress.epoch, 'epoch')} done"
-        if settings.minutes is not None and progress.seconds >= 60 * settings.minutes:
-            return f"{settings.minutes:g} minute{' is' if settings.minutes == 1 else 's are'} over"
-        if settings.patience is not None and progress.without_gain >= settings.patience:
-            return f"{_counted(progress.without_gain, 'validation')} without a gain"
-        return ""
+        return reason_to_end(self.settings, self.progress)
 
     def expected_steps(self) -> int | None:
         """About how many steps there will be at most, if that is known."""
-        limits = [] if self.settings.steps is None else [self.settings.steps]
-        if self.settings.epochs is not None:
-            limits.append(self.settings.epochs * self.corpus.batches_in_epoch())
-        return min(limits, default=None)
+        return expected_steps(self.settings, self.corpus.batches_in_epoch())
 
     def estimate(self, total: int | None) -> float | None:
         """Seconds to the end, from a few trial passes that leave no trace."""
@@ -438,7 +396,3 @@ class Trainer:
 def step_seed(seed: int, step: int, rank: int = 0) -> int:
     """What torch's random state follows from in one update: the same whatever came before it."""
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0])
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -13,7 +13,7 @@ import torch
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.data.corpus import StoreCorpus
-from regard.errors import LostError, ResourceError, UsageError
+from regard.errors import DataError, LostError, ResourceError, UsageError
 from regard.models import System
 from regard.process import MEETING, SUPERVISOR, one_of_several
 from regard.training import Checkpoints, Event, Interrupted, Objective, Settings, Stepped, Trainer, Verdict
@@ -198,28 +198,35 @@ def test_time_is_over_for_all_at_once(tmp_path: Path) -> None:
     assert one["progress"]["step"] > 0
 
 
-def test_no_memory_in_one_process_is_said_and_nothing_hangs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (MemoryError(), "there is not enough memory in process 1: a batch of"),
+        (IndexError("index out of range in self"), "step 6: there is an id in the data that the model has no place"),
+    ],
+    ids=["no memory", "unknown id"],
+)
+def test_an_error_in_one_process_is_said_and_nothing_hangs(tmp_path: Path, trouble: Exception, said: str) -> None:
     def work(processes: Processes) -> Mapping[str, Any]:
         made = trainer(tmp_path / "run", processes)
         real = made.backward
 
         def backward(parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
             if processes.rank == 1 and made.progress.step == 5:
-                raise MemoryError
+                raise trouble
             return real(parts, step)
 
         made.backward = backward  # type: ignore[method-assign]
         try:
             made.run()
-        except ResourceError as error:
+        except (ResourceError, DataError) as error:
             return {"said": str(error)}
         except LostError as error:
             return {"lost": str(error)}
         return {}
 
     main, other = together(tmp_path / "meet", 2, work, leave=True)
-    assert other["said"].startswith("there is not enough memory in process 1: a batch of")
-    assert "training.parallel: fsdp" in other["said"]
+    assert other["said"].startswith(said)
     assert main["lost"].startswith("process 0 of 2 cannot reach the others any more (")
     assert Checkpoints(tmp_path / "run").steps()
 
