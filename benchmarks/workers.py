@@ -65,13 +65,11 @@ def main(rounds: int) -> None:
             for name, (workers, threads) in SETTINGS.items():
                 figures[name].append(tokens_per_second(train, small, workers, threads))
             print(f"round {number}: " + ", ".join(f"{values[-1]:,.0f}" for values in figures.values()), flush=True)
-    path = ROOT / "benchmarks/workers.json"
-    replace_file(
-        path, (json.dumps({"torch": torch.__version__, "tokens_per_second": figures}, indent=1) + "\n").encode()
-    )
+    record = {"torch": torch.__version__, "tokens_per_second": figures}
+    replace_file(ROOT / "benchmarks/workers.json", (json.dumps(record, indent=1) + "\n").encode())
     page = ROOT / "docs/distributed.md"
-    replace_file(page, with_table(page.read_text(encoding="utf-8"), json.loads(path.read_text())).encode())
-    print(table(json.loads(path.read_text())))
+    replace_file(page, with_table(page.read_text(encoding="utf-8"), record).encode())
+    print(table(record))
 
 
 def table(record: dict[str, Any]) -> str:
