@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from regard.metrics.breakdown import Bucket
 from regard.report import sections
-from regard.report.alignment import policy
 from regard.report.contents import SetScore
 from regard.report.curves import nice_ticks, short_number
+from regard.report.document import document, heading, titled_parts
 from regard.report.markup import escape
 from regard.report.sections import figure, interval_text, marked
 from regard.report.style import COLOURS, DRAWING, PAGE
@@ -65,36 +65,9 @@ def render_evaluation(page: EvaluationPage) -> str:
     ]
     if page.notes:
         parts.append(("notes", "Notes", sections.findings(page.notes)))
-    links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in parts)
-    body = "\n".join(
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{content}</section>'
-        for name, title, content in parts
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(style, None)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="regard">
-<link rel="icon" href="data:,">
-<title>{escape(page.title)}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>{escape(page.title)}</h1>
-<p class="run">{escape(page.run)}</p>
-{sections.tiles(page.scores)}
-<nav aria-label="Parts of this page">{links}</nav>
-</header>
-<main>
-{body}
-</main>
-<footer>Written by regard. This page is one file; it loads nothing from anywhere.</footer>
-</body>
-</html>
-"""
+    links, body = titled_parts(parts)
+    header = f"{heading(page.title, page.run)}\n{sections.tiles(page.scores)}\n{links}"
+    return document(title=page.title, header=header, main=body, style=style)
 
 
 def bucket_tables(tables: Sequence[BucketTable]) -> str:
