@@ -188,6 +188,7 @@ EXIT_CODES: Mapping[str, str] = {
     "6": "training diverged",
     "7": "no room on the disk, a disk that fails or became read-only, or no memory",
     "8": "another process trains into this run folder",
+    "9": "another process of the same training was lost",
     "130, 143, 138": "stopped by SIGINT, SIGTERM, SIGUSR1; the state is saved",
 }
 
