@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
-from regard.search.constraints import Automaton, bracketing, forbidding, forcing, matching, number_table, one_of, tagging
+from regard.search.constraints import (
+    Automaton,
+    bracketing,
+    forbidding,
+    forcing,
+    matching,
+    number_table,
+    one_of,
+    tagging,
+)
 from regard.search.constraints.phrases import contains, numbers_in
 from regard.search.constraints.table import Table, intersect
 

@@ -43,3 +43,7 @@ class Automaton(Protocol):
     def takes(self, state: Hashable, low: int, high: int) -> bool:
         """Whether some character between two code points can come next."""
         ...
+
+    def characters_between(self, state: Hashable, low: int, high: int) -> list[str]:
+        """Characters between two code points that can come next, one at least for each way to go on."""
+        ...

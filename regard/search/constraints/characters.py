@@ -106,6 +106,17 @@ class Classes:
         numbers = [seen.setdefault(pair, len(seen)) for pair in both]
         return Classes(tuple(starts), tuple(numbers), _widths(starts, numbers)), list(seen)
 
+    def samples(self, low: int, high: int) -> list[tuple[int, str]]:
+        """The classes that characters between two code points have, with the first such character of each."""
+        found: dict[int, str] = {}
+        for place in range(bisect_right(self.starts, low) - 1, bisect_right(self.starts, high)):
+            point = max(low, self.starts[place])
+            if 0xD800 <= point <= 0xDFFF:  # surrogates are no characters
+                point = 0xE000
+            if point <= high and (place + 1 == len(self.starts) or point < self.starts[place + 1]):
+                found.setdefault(self.numbers[place], chr(point))
+        return list(found.items())
+
     def between(self, low: int, high: int) -> tuple[int, ...]:
         """The classes that characters between two code points have."""
         first, last = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high)

@@ -5,7 +5,7 @@ there, best first, and remembers what it learns. So a search under a constraint 
 it within the limit, every row that goes on will.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.search.constraints.automaton import Automaton
+from regard.search.constraints.characters import LAST
 from regard.search.constraints.literals import Literals
 from regard.search.constraints.surfaces import Forest, Surfaces, points_between
 from regard.search.constraints.table import FAR, Table
@@ -65,6 +66,10 @@ class Lift(Protocol):
 
     def progress(self, state: Hashable) -> int: ...
 
+    def ways(self, state: Hashable) -> Iterable[tuple[Hashable, int]]:
+        """States that can be reached, with the tokens it takes; enough of them to find the shortest way to an end."""
+        ...
+
 
 class Single:
     """One automaton over the surfaces of a vocabulary."""
@@ -113,6 +118,26 @@ class Single:
             if after is not None and (not part.rest or self.automaton.takes(after, *points_between(part.rest))):
                 found.add([part.token], (after, HELD if part.held else LATER, part.rest))
         return found.follow()
+
+    def ways(self, state: Hashable) -> Iterator[tuple[Hashable, int]]:
+        """Where only single bytes are parts of characters, a whole character is one way: its bytes are many states."""
+        place, phase, waiting = cast(State, state)
+        if not self.surfaces.plain:
+            yield from ((one, 1) for one in self.follow(state).states)
+            return
+        if not waiting:
+            yield from ((one, 1) for one in self.follow(state).states if not cast(State, one)[2])
+        base = self.automaton.next(place, self.surfaces.back) if phase == HELD else place
+        if base is not None:
+            for character in self.spelled(state):
+                after = self.automaton.next(base, character)
+                if after is not None:
+                    yield (after, LATER, b""), len(character.encode()) - len(waiting)
+
+    def spelled(self, state: Hashable) -> list[str]:
+        """Characters of several bytes that can come next."""
+        place, _, waiting = cast(State, state)
+        return self.automaton.characters_between(place, *(points_between(waiting) if waiting else (0x80, LAST)))
 
     def _through(self, place: Hashable | None, text: str) -> Hashable | None:
         for character in text:
@@ -215,6 +240,24 @@ class Joint:
     def progress(self, state: Hashable) -> int:
         return sum(part.progress(one) for part, one in self._each(state))
 
+    def ways(self, state: Hashable) -> Iterator[tuple[Hashable, int]]:
+        each = self._each(state)
+        lifts = [part.lift for part, _ in each]
+        if not all(isinstance(lift, Single) and lift.surfaces.plain for lift in lifts):
+            yield from ((one, 1) for one in self.follow(state).states)
+            return
+        singles = [
+            (lift, cast(State, one)) for lift, (_, one) in zip(lifts, each, strict=True) if isinstance(lift, Single)
+        ]
+        waiting = singles[0][1][2]
+        if not waiting:
+            after = ((one, 1) for one in self.follow(state).states)
+            yield from ((one, 1) for one, _ in after if not cast(State, cast(tuple[Hashable, ...], one)[0])[2])
+        for character in sorted({sign for lift, one in singles for sign in lift.spelled(one)}):
+            reached = [lift.automaton.next(one[0], character) for lift, one in singles]
+            if None not in reached:
+                yield tuple((one, LATER, b"") for one in reached), len(character.encode()) - len(waiting)
+
     def follow(self, state: Hashable) -> Follow:
         follows = [part.follow(one) for part, one in self._each(state)]
         tokens = follows[0].tokens
@@ -307,26 +350,33 @@ class Lifted:
                 continue
             rest = 0 if self.may_end(place) else self._enough.get(place, FAR)
             if depth + rest <= tokens:
-                self._learn(state, place, before, rest)
+                self._learn(state, place, before, depths, depth + rest)
                 return True
             expanded += 1
-            for after in self.follow(place).states:
+            for after, cost in self.lift.ways(place):
                 least = self.lift.least(after)
-                if depth + 1 + least > tokens or depth + 1 >= depths.get(after, FAR):
+                if depth + cost + least > tokens or depth + cost >= depths.get(after, FAR):
                     continue
-                depths[after], before[after] = depth + 1, place
-                heappush(heap, (self.goal - self.progress(after) + least, depth + 1, next(number), after))
+                depths[after], before[after] = depth + cost, place
+                heappush(heap, (self.goal - self.progress(after) + least, depth + cost, next(number), after))
         self.gave_up |= bool(heap)
         self._too_few[state] = max(tokens, self._too_few.get(state, -1))
         return False
 
-    def _learn(self, state: Hashable, place: Hashable, before: dict[Hashable, Hashable], rest: int) -> None:
+    def _learn(
+        self,
+        state: Hashable,
+        place: Hashable,
+        before: dict[Hashable, Hashable],
+        depths: dict[Hashable, int],
+        whole: int,
+    ) -> None:
         """Note for all states of a way how many tokens are enough."""
         while True:
-            self._enough[place] = min(rest, self._enough.get(place, FAR))
+            self._enough[place] = min(whole - depths[place], self._enough.get(place, FAR))
             if place == state:
                 return
-            place, rest = before[place], rest + 1
+            place = before[place]
 
 
 def lift_all(automata: Sequence[Automaton], surfaces: Surfaces) -> Lifted:

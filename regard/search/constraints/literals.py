@@ -127,6 +127,18 @@ class Literals:
         more = self.characters(done, most)
         return None if more is None else found | more
 
+    def characters_between(self, state: Hashable, low: int, high: int) -> list[str]:
+        place, first, last, depth = cast(State, state)
+        pieces = self._choices(place)
+        done = self._complete(cast(State, state))
+        found = [] if done is None else self.characters_between(done, low, high)
+        first = bisect_left(pieces, chr(low), first, last, key=lambda piece: piece[depth : depth + 1])
+        while first < last and pieces[first][depth] <= chr(high):
+            sign = pieces[first][depth]
+            found.append(sign)
+            first = bisect_right(pieces, sign, first, last, key=lambda piece: piece[depth : depth + 1])
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Lines:

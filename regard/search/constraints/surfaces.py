@@ -5,7 +5,7 @@ off the two ends of a text (`Tokenizer.margin`) is no part of it: in front, toke
 space that would go if the text ended here is held back until something follows. Bytes that are no whole character
 wait until they are one.
 
-No token with a line break is ever permitted: outputs are lines.
+No token with a line break is ever permitted: outputs are lines. UNKNOWN is not, either: nobody knows what it says.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from regard.special import END, PAD, START
+from regard.special import END, PAD, START, UNKNOWN
 from regard.text import Tokenizer
 
 
@@ -99,7 +99,7 @@ class Surfaces:
         usable = [
             (token, surface)
             for token, surface in enumerate(surfaces)
-            if token not in (PAD, START, END) and b"\n" not in surface
+            if token not in (PAD, UNKNOWN, START, END) and b"\n" not in surface
         ]
         self.silent = np.array([token for token, surface in usable if not surface], dtype=np.int64)
         front, back = margin
@@ -118,6 +118,8 @@ class Surfaces:
         single = {surface for _, surface in usable if len(surface) == 1}
         self.spells = len(single) >= 255
         """Whether every byte but the line break is a token, so that any text can be spelled."""
+        self.plain = self.spells and all(len(surface) == 1 for _, surface, _ in self.later.broken)
+        """Whether, besides, only such tokens have parts of characters."""
 
 
 _known: WeakKeyDictionary[Tokenizer, Surfaces] = WeakKeyDictionary()

@@ -18,13 +18,15 @@ from regard.search.constraints.characters import Classes
 
 FAR = 1 << 40
 MOST_MARKS = 62
+MOST_EXACT = 5
+"""Of so many missing marks all subsets are looked at."""
 MOST_ROWS = 5_000
 """Of two tables that are made one."""
 
 State = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Row 0 is where nothing comes back from; row 1 is the start. What leads only to row 0 is made it."""
 
@@ -37,6 +39,8 @@ class Table:
     lengths: tuple[int, ...] = ()  # (B,) of what each mark stands for
     accept_distances: NDArray[np.int64] = field(init=False)  # (R,) least bytes to a row that accepts
     mark_distances: NDArray[np.int64] = field(init=False)  # (B, R) the same to each mark
+    _whole: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    _samples: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         distances = self._distances(np.where(self.accepting, 0, FAR))
@@ -85,8 +89,24 @@ class Table:
 
     def least(self, state: Hashable) -> int:
         row, marks = cast(State, state)
-        missing = [int(self.mark_distances[bit, row]) for bit in self._missing(marks)]
-        return max(int(self.accept_distances[row]), *missing) if missing else int(self.accept_distances[row])
+        missing = self._missing(marks)
+        if len(missing) <= MOST_EXACT:
+            return int(self._distances_with(marks)[row])
+        return max(int(self.accept_distances[row]), *(int(self.mark_distances[bit, row]) for bit in missing))
+
+    def _distances_with(self, marks: int) -> NDArray[np.int64]:
+        """Least bytes to an end from each row, with some marks there already."""
+        if marks == self.needed:
+            return self.accept_distances
+        found = self._whole.get(marks)
+        if found is None:
+            here = np.where(self.accepting & (marks | self.last_marks == self.needed), 0, FAR)
+            gained = marks | self.marks
+            for more in np.unique(gained[gained != marks]).tolist():
+                ways = np.where(gained == more, self._distances_with(more)[self.following] + self.classes.widths, FAR)
+                here = np.minimum(here, ways.min(1))
+            found = self._whole[marks] = self._distances(here)
+        return found
 
     def most(self, state: Hashable) -> int:
         """So many bytes are enough to bring a text to its end: one demanded part after the other.
@@ -111,6 +131,14 @@ class Table:
     def takes(self, state: Hashable, low: int, high: int) -> bool:
         row, _ = cast(State, state)
         return any(self.following[row, column] for column in self.classes.between(low, high))
+
+    def characters_between(self, state: Hashable, low: int, high: int) -> list[str]:
+        """Of characters between two code points that can come next, the first of each class."""
+        row, _ = cast(State, state)
+        found = self._samples.get((low, high))
+        if found is None:
+            found = self._samples[low, high] = self.classes.samples(low, high)
+        return [sample for column, sample in found if self.following[row, column]]
 
 
 class Rows:
