@@ -33,9 +33,10 @@ format: install-test ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-NOT_BENCH := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py
+NOT_BENCH := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
+	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py
 
-bench: install ## Measure again what README and docs quote, but for recipes and reliability
+bench: install ## Measure again what README and docs quote, but for what takes long
 	@set -e; for script in $(filter-out $(NOT_BENCH),$(sort $(wildcard benchmarks/*.py))); do echo "$$script"; $(BIN)/python "$$script"; done
 
 recipes: install ## Train every recipe and write docs/results.md; over an hour on two cores, goes on where it stopped

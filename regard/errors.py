@@ -52,9 +52,21 @@ class BusyError(RegardError):
     exit_code = 8
 
 
+class LostError(RegardError):
+    """Another process of the same training has ended or cannot be reached."""
+
+    exit_code = 9
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether there was no memory; on a CPU torch says so in a RuntimeError."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     words = ("can't allocate memory", "not enough memory", "out of memory")
     return isinstance(error, RuntimeError) and any(each in str(error) for each in words)
+
+
+def out_of_bounds(error: BaseException) -> bool:
+    """Whether torch was asked for a row that a table does not have; some operations say so in a RuntimeError."""
+    words = ("index out of range", "out of bounds")
+    return isinstance(error, IndexError | RuntimeError) and any(each in str(error) for each in words)

@@ -1,7 +1,7 @@
-"""The process: settings that must be made before torch is loaded, and the memory it holds.
+"""What a process is told and settles before torch is loaded, and the memory it holds.
 
-Both are about CPUs and Linux; elsewhere the settings do nothing and memory is not known. What a user has set in the
-environment is kept.
+Settings and memory are about CPUs and Linux; elsewhere the settings do nothing and memory is not known. What a user has
+set in the environment is kept. A process that is one of several finds in its environment which one it is.
 """
 
 import ctypes
@@ -11,6 +11,13 @@ from pathlib import Path
 from typing import Final
 
 SPINS: Final = "10000"
+MEETING: Final = "REGARD_MEETING"
+"""In the environment of a worker: the file in which the workers of one attempt find each other."""
+
+SUPERVISOR: Final = "REGARD_SUPERVISOR"
+"""In the environment of a worker: the process that started it."""
+
+_IS_LOOPBACK: Final = 0x8
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
@@ -52,3 +59,31 @@ def memory_peak() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def keep_torch_quiet() -> None:
+    """Let the C++ side of torch tell of errors only: what it warns of in each of several processes is known."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_of_several() -> bool:
+    """Whether this process was started as one of several, by `--workers` or by torchrun."""
+    named = {"RANK", "WORLD_SIZE"} <= os.environ.keys()
+    met = MEETING in os.environ or {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    return named and met and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def loopback() -> str:
+    """The name of the network interface that no other machine can reach."""
+    for path in sorted(Path("/sys/class/net").glob("*/flags")):
+        try:
+            if int(path.read_text(), 16) & _IS_LOOPBACK:
+                return path.parent.name
+        except (OSError, ValueError):
+            continue
+    return "lo"

@@ -25,6 +25,7 @@ ORDER = (
     "recipe",
     "report",
     "run",
+    "human",
     "interchange",
     "studio",
     "cli",
@@ -75,7 +76,7 @@ def permitted(importer: str, imported: str) -> bool:
     source, target = part_of(importer), part_of(imported)
     if target in FOUNDATIONS or source == target:
         return True
-    if source == "":
+    if source in ("", "__main__"):
         return True
     if source in FOUNDATIONS or target == "":
         # The version is all that the package itself has to offer to its parts.

@@ -3,11 +3,16 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from regard.errors import UsageError
+import typer
+
+from regard.errors import RegardError, ResourceError, UsageError, out_of_memory
+from regard.files import NO_SPACE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +25,19 @@ def messages() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def tell_error(error: Exception, who: str = "regard") -> int:
+    """Say what went wrong, and return the exit code for it."""
+    if isinstance(error, RegardError):
+        typer.echo(f"{who}: {error}", err=True)
+        return error.exit_code
+    if out_of_memory(error):
+        typer.echo(f"{who}: there is not enough memory; try a smaller model, batch or beam", err=True)
+        return ResourceError.exit_code
+    traceback.print_exception(error)
+    typer.echo(f"{who}: this is a bug in regard; please report it with the lines above", err=True)
+    return 1
 
 
 def terminal_width() -> int:
@@ -36,18 +54,36 @@ def colour() -> bool:
 
 def score_lines(name: str, scores: "tuple[Score, ...]") -> list[str]:
     """A table of scores that reads well in a narrow terminal too."""
+    if not scores:
+        return [f"{name}: nothing could be judged"]
     rows = []
     width = max(len(score.name) for score in scores)
     for score in scores:
         interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
         rows.append(f"  {score.name:<{width}}  {score.value:7.2f}{interval}")
-    return [f"{name} ({scores[0].count:,} pairs)", *rows]
+    return [f"{name} ({scores[0].count:,} pair{'' if scores[0].count == 1 else 's'})", *rows]
 
 
 def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Files and folders, and settings (`key=value`); a file that is there is a file, whatever its name."""
     paths = [word for word in words if "=" not in word or Path(word).exists()]
     return paths, [word for word in words if word not in paths]
+
+
+@contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Where data goes. That it cannot be written there is told, and not tried again when the program ends."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed: nothing can be written. Leave out `>&-`, or name a file with `>`")
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        told = f"standard output: cannot be written ({error.strerror or error})"
+        if error.errno in NO_SPACE:
+            raise ResourceError(f"{told}. Make room, or write elsewhere, and run the command again") from error
+        raise UsageError(f"{told}; write to a file or a pipe that is open") from error
 
 
 def write_text(path: Path, text: str) -> None:

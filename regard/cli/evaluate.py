@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 
 
 def evaluate(
@@ -27,13 +27,17 @@ def evaluate(
     from regard.cli.console import score_lines, write_text
     from regard.data import Ledger
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     model = Model.load(run)
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     result = model.evaluate(read_set(model.recipe, files, ledger), beam=beam)
     for warning in (*ledger.summary().splitlines(), *result.notes):
         typer.echo(f"regard: {warning}", err=True)
+    if not result.scores:
+        raise DataError(f"{' + '.join(files)}: not one of {len(result.examples):,} examples can be judged. Mend them")
     if output is not None and not result.predictions:
         raise UsageError(f"{output}: nothing was written, for this model is judged by its perplexity, without outputs")
     if output is not None:

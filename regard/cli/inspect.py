@@ -26,7 +26,12 @@ def inspect(
     model = Model.load(run)
     if not sentence.strip():
         raise UsageError("the sentence is blank; there is nothing to look at")
-    text = model.predict(sentence, beam=beam).text if target is None else target
+    text = target
+    if text is None:
+        prediction = model.predict(sentence, beam=beam)
+        if prediction.fault:
+            raise UsageError(f"the sentence cannot be read: {prediction.fault}")
+        text = prediction.text
     if not text.strip():
         raise UsageError("the output is empty; there is nothing to align. Give a target with --target")
     reading = model.reading

@@ -6,13 +6,27 @@ Data goes to standard output, everything else to standard error. Nothing here im
 import io
 import signal
 import sys
-import traceback
 
 import typer
 
 from regard import __version__
-from regard.cli import data, demo, evaluate, export, import_, inspect, new, predict, score, train
-from regard.errors import RegardError, ResourceError, out_of_memory
+from regard.cli import (
+    backtranslate,
+    data,
+    demo,
+    evaluate,
+    export,
+    human,
+    import_,
+    inspect,
+    new,
+    predict,
+    score,
+    sweep,
+    train,
+)
+from regard.cli.console import tell_error
+from regard.cli.stopping import stopping_at_once
 from regard.process import spin_shortly
 
 app = typer.Typer(
@@ -38,16 +52,19 @@ def common(
     """Options that stand before the verb."""
 
 
-app.command("demo")(demo.demo)
+app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
-app.command("train")(train.train)
+app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
+app.command("backtranslate")(backtranslate.backtranslate)
+app.command("sweep")(sweep.sweep)
 app.command("export")(export.export)
 app.command("import")(import_.import_)
 app.add_typer(data.app, name="data")
+app.add_typer(human.app, name="human")
 
 
 def main() -> None:
@@ -59,16 +76,12 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(standalone_mode=True)
-    except RegardError as error:
-        typer.echo(f"regard: {error}", err=True)
-        sys.exit(error.exit_code)
+    except SystemExit as end:
+        if end.code == 128 + signal.SIGINT:
+            typer.echo("regard: stopped by SIGINT", err=True)
+        raise
     except Exception as error:
-        if not out_of_memory(error):
-            traceback.print_exc()
-            typer.echo("regard: this is a bug in regard; please report it with the lines above", err=True)
-            sys.exit(1)
-        typer.echo("regard: there is not enough memory; try a smaller model, batch or beam", err=True)
-        sys.exit(ResourceError.exit_code)
+        sys.exit(tell_error(error))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,29 @@ import typer
 from regard.cli.console import write_text
 from regard.errors import UsageError
 
+TASKS = (
+    "translation",
+    "inflection",
+    "language",
+    "tagging",
+    "classification",
+    "rating",
+    "generation",
+    "captioning",
+    "pretraining",
+)
+"""As in the schema, which is not read for help."""
+
 
 def new(
-    task: str = typer.Argument(..., metavar="TASK", help="translation or inflection."),
+    task: str | None = typer.Argument(None, metavar="TASK", help=f"One of {', '.join(TASKS)}."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write to a file instead of standard output."),
 ) -> None:
     """Write a commented recipe."""
     from regard.recipe import new_recipe
 
+    if task is None:
+        raise UsageError(f"name a task, as in: regard new translation. There is {', '.join(TASKS)}")
     if output is None:
         typer.echo(new_recipe(task), nl=False)
         return

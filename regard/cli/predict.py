@@ -64,8 +64,9 @@ def predict(
 ) -> None:
     """Predict an output for each line of a file.
 
-    One line in is one line out, in order; a blank line stays blank. A line that cannot be read gives a blank line and
-    is counted. With --output whole files are cut into shards that several processes, or a Ray cluster, can predict.
+    One line in is one line out, in order; a blank line stays blank, except that a language model begins a text there.
+    A line that cannot be read gives a blank line and is counted. With --output whole files are cut into shards that
+    several processes, or a Ray cluster, can predict.
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
@@ -85,7 +86,8 @@ def predict(
 
     model = Model.load(run)
     options = model.options(beam=beam, best=nbest, **sampling)
-    asked = Asked(options=options, prefix=prefix, form=Form(best=nbest, align=align, jsonl=jsonl))
+    form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
+    asked = Asked(options=options, prefix=prefix, form=form)
     limit = model.recipe.data.max_length
     if output is None:
         ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)
@@ -115,22 +117,23 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
 
 def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tuple[Ledger, Tally]":
     """Write outputs as they come, and count what was cut or could not be read."""
+    from regard.cli.console import standard_output
     from regard.data import Ledger, read_lines
     from regard.run.written import Tally
 
     ledger, tally = Ledger(), Tally()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
-    typed = at_once or (file == STDIN and sys.stdin.isatty())
+    typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
     predictions = model.predict_many(
         lines, options=asked.options, prefix=asked.prefix, capture=asked.form.align, ahead=1 if typed else None
     )
-    for number, prediction in enumerate(predictions, start=1):
-        tally.add(f"line {number}", prediction)
-        for line in asked.form.lines(prediction, number):
-            sys.stdout.write(line + "\n")
-        if typed:
-            sys.stdout.flush()
-    sys.stdout.flush()
+    with standard_output() as output:
+        for number, prediction in enumerate(predictions, start=1):
+            tally.add(f"line {number}", prediction)
+            for line in asked.form.lines(prediction, number):
+                output.write(line + "\n")
+            if typed:
+                output.flush()
     return ledger, tally
 
 

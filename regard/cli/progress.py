@@ -120,10 +120,12 @@ class TrainingProgress:
             self.console.print(told)
 
     def _validated(self, event: Validated) -> None:
-        metrics = "".join(f", {name} {value:.2f}" for name, value in event.metrics.items())
-        perplexity = math.exp(min(event.loss, 50))
+        error = event.metrics.get("squared_error")  # of numbers, which have no perplexity
+        others = [f", {name} {value:.2f}" for name, value in event.metrics.items() if name != "squared_error"]
+        perplexity = f"perplexity {math.exp(min(event.loss, 50)):,.2f}"
+        fit = perplexity if error is None else f"squared error {error:,.4g} (root {error**0.5:,.4g})"
         mark = "  ← best" if event.gained else ""
-        told = f"validation loss {event.loss:.4f}, perplexity {perplexity:,.2f}{metrics}{mark}"
+        told = f"validation loss {event.loss:.4f}, {fit}{''.join(others)}{mark}"
         self.console.print(f"step {event.progress.step:,}: {told}")
 
     def _sampled(self, event: Sampled) -> None:

@@ -2,13 +2,13 @@
 
 import json
 import math
-import sys
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from regard.run.model import Model
+    from regard.run.scoring import PairScore
 
 
 def score(
@@ -22,45 +22,69 @@ def score(
 ) -> None:
     """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error.
 
-    A language model tells log p(text) of each text.
+    A language model tells log p(text) of each text; a model that answers with numbers has the log-density of a normal
+    distribution of variance 1 around its answer, and the squared error goes to standard error. A pair that does not fit
+    the model gives a blank line and is counted.
     """
+    from regard.cli.console import standard_output
     from regard.data import Ledger
     from regard.run.model import Model
-    from regard.run.sets import read_set
+    from regard.run.sets import read_set, set_layout
 
     model = Model.load(run)
+    if assumed := set_layout(model.recipe, files).assumed:
+        typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
     examples = read_set(model.recipe, files, ledger)
+    scores = model.score_many((example.source, example.target) for example in examples)
     total, tokens = 0.0, 0
-    for scored in model.score_many((example.source, example.target) for example in examples):
-        total -= scored.log_probability
-        tokens += len(scored.log_probabilities)
-        if jsonl:
-            record = {
-                "source": scored.source,
-                "target": scored.target,
-                "log_probability": scored.log_probability,
-                "tokens": [
-                    {"piece": piece, "log_probability": value}
-                    for piece, value in zip(scored.pieces, scored.log_probabilities, strict=True)
-                ],
-            }
-            sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
-        else:
-            sys.stdout.write(f"{scored.log_probability:.6f}\n")
-    sys.stdout.flush()
+    faults: list[str] = []
+    with standard_output() as output:
+        for example, scored in zip(examples, scores, strict=True):
+            total -= scored.log_probability
+            tokens += len(scored.log_probabilities)
+            if scored.fault:
+                faults.append(f"{example.place}: {scored.fault}")
+            output.write(_line(scored, jsonl=jsonl) + "\n")
     for warning in ledger.summary().splitlines():
         typer.echo(f"regard: {warning}", err=True)
-    typer.echo(_summary(model, len(examples), total, tokens), err=True)
+    if faults:
+        typer.echo(
+            f"regard: {len(faults):,} pair{'s do' if len(faults) > 1 else ' does'} not fit the model and "
+            f"{'have' if len(faults) > 1 else 'has'} a blank line for a score; the first: {faults[0]}",
+            err=True,
+        )
+    typer.echo(_summary(model, len(examples) - len(faults), total, tokens), err=True)
+
+
+def _line(scored: "PairScore", *, jsonl: bool) -> str:
+    if not jsonl:
+        return "" if scored.fault else f"{scored.log_probability:.6f}"
+    record: dict[str, object] = {
+        "source": scored.source,
+        "target": scored.target,
+        "log_probability": None if scored.fault else scored.log_probability,
+        "tokens": [
+            {"piece": piece, "log_probability": value}
+            for piece, value in zip(scored.pieces, scored.log_probabilities, strict=True)
+        ],
+    }
+    if scored.fault:
+        record["fault"] = scored.fault
+    return json.dumps(record, ensure_ascii=False)
 
 
 def _summary(model: "Model", examples: int, total: float, tokens: int) -> str:
     """What was scored, in the words of the model's shape; `total` is in nats."""
     shape, mean = model.recipe.model.shape, total / max(tokens, 1)
-    what = f"{examples:,} {'texts' if shape == 'language-model' else 'pairs'}"
+    what = f"{examples:,} {'text' if shape == 'language-model' else 'pair'}{'' if examples == 1 else 's'}"
+    if not tokens:
+        return f"{what}, nothing was scored"
     if model.numbers:
-        return f"{what}, mean log-density {-mean:.4f} (normal around the answer, variance 1)"
+        error = max(0.0, 2 * mean - math.log(2 * math.pi))
+        return f"{what}, mean squared error {error:.4f}, its root {math.sqrt(error):.4f}"
     perplexity = f"{math.exp(min(mean, 700)):.4f}"
     if shape in ("acceptor", "transducer"):
-        return f"{what}, {tokens:,} {'labels' if shape == 'acceptor' else 'tags'}, perplexity {perplexity}"
+        answers = f"{'label' if shape == 'acceptor' else 'tag'}{'' if tokens == 1 else 's'}"
+        return f"{what}, {tokens:,} {answers}, perplexity {perplexity}"
     return f"{what}, {tokens:,} tokens (ends included), perplexity (teacher-forced) {perplexity}"

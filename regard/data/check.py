@@ -24,6 +24,7 @@ from regard.data.formats import DEFAULT_COLUMNS, PARALLEL_REASON, Column, Format
 from regard.data.ledger import Finding, Ledger
 from regard.data.lines import STDIN, file_name, read_raw_lines
 from regard.data.readers import read_examples, settle_format
+from regard.data.split import LEAST_SOURCES
 from regard.data.suspicion import Scripts, SideWords, odd_in
 from regard.errors import DataError, UsageError
 
@@ -33,6 +34,10 @@ RATIO: Final = 9.0
 SHORT: Final = 30
 """A pair is out of proportion if its longer side has this many characters and its ratio of lengths is `RATIO` times
 the median of the file, or a `RATIO`-th of it."""
+LONG: Final = 500
+FAR: Final = 10
+"""A side is far too long if it has more than `LONG` characters and more than `FAR` times those of the longest but for
+a twentieth of the file; in a file of fewer pairs than 20, than the median."""
 DOMINANT: Final = 0.9
 SIDES: Final = ("source", "target")
 
@@ -168,7 +173,11 @@ class _FileCheck:
         _, source_first, targets = np.unique(sources[distinct], return_index=True, return_counts=True)
         self._add("several", np.sort(distinct[source_first[targets > 1]]), lambda _: "")
         self._add_ratios()
+        if len(different := np.unique(sources)) < LEAST_SOURCES:
+            told = f"{len(different)} of at least {LEAST_SOURCES}"
+            self.ledger.add("few", self.place(0), told)
         for side in (0, 1):
+            self._add_long(side)
             self._add_scripts(side)
 
     def _add_ratios(self) -> None:
@@ -178,6 +187,12 @@ class _FileCheck:
         usual = float(np.median(ratio[full])) if full.any() else 0.0
         far = full & (np.abs(ratio - usual) > math.log(RATIO)) & (np.maximum(left, right) >= SHORT)
         self._add("ratio", np.flatnonzero(far), lambda i: f"{int(left[i])} and {int(right[i])} characters")
+
+    def _add_long(self, side: int) -> None:
+        lengths = np.asarray(self._characters[side])
+        usual = np.percentile(lengths, 95 if len(lengths) >= 20 else 50)
+        far = np.flatnonzero(lengths > max(LONG, FAR * usual))
+        self._add("long", far, lambda index: f"{SIDES[side]}: {lengths[index]:,} characters, usual are {usual:,.0f}")
 
     def _add_scripts(self, side: int) -> None:
         codes = np.asarray(self._codes[side])

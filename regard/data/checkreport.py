@@ -24,6 +24,8 @@ KINDS: Final[dict[str, tuple[Level, str]]] = {
     "direction": ("warning", "sides with characters that turn the direction of text"),
     "entity": ("warning", "sides with HTML entities"),
     "same": ("warning", "pairs with the same text on both sides"),
+    "few": ("warning", "files with too few different sources to split off validation and test data"),
+    "long": ("warning", "sides far longer than the others"),
     "ratio": ("warning", "pairs whose lengths differ far more than usual"),
     "script": ("warning", "sides in another script than most"),
     "exchanged": ("warning", "pairs that look exchanged, source for target"),
@@ -129,11 +131,40 @@ def render(report: CheckReport, width: int = 60) -> str:
         lines += [*_render_file(file, width), ""]
     for overlap in report.overlaps:
         lines += [*_render_overlap(overlap, width), ""]
-    verdict = "Nothing here keeps a model from being trained." if report.ok else "Errors must be mended or skipped:"
-    lines.append(verdict)
-    if not report.ok:
-        lines += _wrap("see data.bad_lines and data.empty_lines in the recipe.", "  ", width)
+    lines += _advice(report, width)
     return "\n".join(lines)
+
+
+ADVICE: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (
+        ("utf8", "overlong", "columns", "json", "lemma"),
+        "Training stops at lines that cannot be read: mend them, or set data.bad_lines: skip.",
+    ),
+    (("empty",), "Training stops at empty sides: fill them, or set data.empty_lines: skip."),
+    (
+        ("few",),
+        "Give data.valid and data.test, or more data: at least 5 different sources are needed to split off both.",
+    ),
+    (("long",), "A side of more than data.max_length tokens is left out, unless data.long_lines says otherwise."),
+    (("mojibake", "replacement"), "Convert the file again from its first encoding: letters are lost in it."),
+    (("same", "ratio", "script", "exchanged"), "Look at the pairs named above: they may not be translations."),
+    (("duplicate",), "Take out pairs that stand there twice: they count double, in training and in tests."),
+)
+"""What to do about which kinds, the most pressing first."""
+
+
+def _advice(report: CheckReport, width: int) -> Iterator[str]:
+    """What there is to do about what was found, and no more."""
+    kinds = {issue.kind for file in report.files for issue in file.issues}
+    if report.ok:
+        yield "Nothing here keeps a model from being trained."
+    if any(file.fault for file in report.files):
+        yield from _wrap("A file cannot be used as it is: see above what is wrong with it.", "", width)
+    for about, advice in ADVICE:
+        if kinds & set(about):
+            yield from _wrap(advice, "", width)
+    if any(overlap.pairs for overlap in report.overlaps):
+        yield from _wrap("Take pairs that are in two files out of one of them.", "", width)
 
 
 def _render_file(file: FileReport, width: int) -> Iterator[str]:

@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch, Category, Ids, Image, Source, Sources, pad, source_ids
-from regard.data.example import Misfit
+from regard.data.example import Misfit, NothingToLearn
 from regard.data.pictures import Pictures
 from regard.data.store import Row, Store
 from regard.errors import DataError
 from regard.special import END, FIRST_FREE, MASK, PAD, START, UNKNOWN
 from regard.text import Encoding, Tokenizer, tokens_to_words
+from regard.text.beginning import LONGEST_TEXT, encode_beginning
 from regard.text.word import space_words
 
 Rows = Mapping[str, Sequence[Row]]
@@ -35,12 +36,16 @@ NO_TEXTS = ("image", "attributes")
 
 @dataclass(frozen=True, slots=True)
 class SourceTexts:
-    """How a source line is read. `text` is None where there is a picture, attributes only, or nothing."""
+    """How a source line is read. `text` is None where there is a picture, attributes only, or nothing.
+
+    `tabs` says that a text may have tabs of its own; else a tab stands between columns.
+    """
 
     text: Tokenizer | None
     factors: tuple[Tokenizer, ...] = ()
     attributes: tuple[Tokenizer, ...] = ()
     pictures: Pictures | None = None
+    tabs: bool = True
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -61,11 +66,16 @@ class SourceTexts:
         found = line.rsplit("\t", further) if first else line.split("\t") if further else []
         wanted = further + first
         if len(found) != wanted:
-            raise Misfit(
-                f"a source of {wanted} columns separated by tabs was expected ({', '.join(self.streams)}), and there "
-                f"{'is' if len(found) == 1 else 'are'} {len(found)}"
-            )
+            raise self.wrong_columns(wanted, len(found))
         return found
+
+    def wrong_columns(self, wanted: int, found: int) -> Misfit:
+        """What is said of a line with other columns than a source has."""
+        several = "column was" if wanted == 1 else "columns separated by tabs was"
+        return Misfit(
+            f"a source of {wanted} {several} expected ({', '.join(self.streams)}), and there "
+            f"{'is' if found == 1 else 'are'} {found}"
+        )
 
     def encode(self, line: str) -> dict[str, Row]:
         """Ids of each stream of a line."""
@@ -123,8 +133,14 @@ def image(pictures: Sequence[npt.NDArray[np.float32]], channels: int) -> Image:
 
 
 def read_text(tokenizer: Tokenizer, text: str) -> Encoding:
-    """The tokens of a text; blanks alone are none, whatever a token is."""
-    return tokenizer.encode(text) if text.strip() else Encoding(ids=(), spans=())
+    """The tokens of a text, no more than can be of use; blanks alone are none, whatever a token is."""
+    return encode_beginning(tokenizer, text) if text.strip() else Encoding(ids=(), spans=())
+
+
+def _refuse_endless(tokens: int) -> None:
+    """What belongs to words must belong to all of them."""
+    if tokens > LONGEST_TEXT:
+        raise Misfit(f"the source has more than {LONGEST_TEXT:,} tokens, the most that any model reads")
 
 
 def attribute(tokenizer: Tokenizer, value: str) -> int:
@@ -140,6 +156,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 def factor_row(text: str, spans: Sequence[tuple[int, int]], tokenizer: Tokenizer, column: str) -> Row:
     """An id for each token of a text: that of the word it belongs to."""
+    _refuse_endless(len(spans))
     words = words_of(text)
     ids = tokenizer.encode(column).ids
     if len(ids) != len(words):
@@ -216,9 +233,12 @@ class AnswerCollation(TargetCollation):
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
         try:
-            return {**self.source.encode(source), "target": self.target.encode(target).ids}
+            answer = self.target.encode(target).ids
         except DataError as error:
             raise Misfit(f"the target: {error}") from None
+        if self.target.unit == "label" and UNKNOWN in answer:
+            raise NothingToLearn(f"training did not have the label {target.strip()[:60]!r}, so it has no probability")
+        return {**self.source.encode(source), "target": answer}
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
         answers = torch.tensor(np.array(rows["target"], dtype=np.int32))  # (B, 1)
@@ -245,9 +265,11 @@ class TagCollation(TargetCollation):
     def starts(self, source: str) -> list[int]:
         """The first token of each word of a source line."""
         text = self.source.columns(source)[0]
+        spans = encode_beginning(self.text, text).spans
+        _refuse_endless(len(spans))
         words = words_of(text)
         first: dict[int, int] = {}
-        for token, owner in enumerate(tokens_to_words(self.text.encode(text).spans, words)):
+        for token, owner in enumerate(tokens_to_words(spans, words)):
             if owner is not None:
                 first.setdefault(owner, token)
         if len(first) != len(words):
@@ -255,9 +277,13 @@ class TagCollation(TargetCollation):
         return [first[word] for word in range(len(words))]
 
     def encode(self, source: str, target: str) -> dict[str, Row]:
-        starts, tags = self.starts(source), self.target.encode(target).ids
+        starts, found = self.starts(source), self.target.encode(target)
+        tags = found.ids
         if starts and tags and len(starts) != len(tags):
             raise Misfit(f"the source has {len(starts)} words, and the target {len(tags)} items")
+        if UNKNOWN in tags:
+            first, end = found.spans[tags.index(UNKNOWN)]
+            raise NothingToLearn(f"training did not have the tag {target[first:end][:60]!r}, so it has no probability")
         return {**self.source.encode(source), "starts": starts, "target": tags}
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
@@ -320,7 +346,10 @@ class MaskCollation(Collation):
         return self.source.streams
 
     def encode(self, source: str, target: str) -> dict[str, Row]:  # noqa: ARG002
-        return self.source.encode(source)
+        rows = self.source.encode(source)
+        if len(rows["source"]) and all(id_ == UNKNOWN for id_ in rows["source"]):
+            raise NothingToLearn("every item of the text is unknown, so there is none to hide and ask for")
+        return rows
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:
         texts = rows["source"]

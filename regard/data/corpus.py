@@ -1,9 +1,11 @@
 """A store as training data: batches of tensors in an order that is a pure function of (seed, epoch, position)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from regard.data.batch import Batch
 from regard.data.batches import BatchOrder, Cursor, Indices, deal
@@ -17,6 +19,9 @@ Redraw = Callable[[str, Sequence[int], tuple[int, ...]], Sequence[int]]
 
 NO_EPOCH = 2**32 - 1
 """Stands for the epoch in what is drawn for data that is always the same."""
+
+PLACES = 5
+"""So many examples of a batch are named."""
 
 
 class StoreCorpus:
@@ -46,13 +51,32 @@ class StoreCorpus:
         """About how many batches an epoch has; epochs differ by a few."""
         return len(self._order.plan(0))
 
-    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
-        """Global batches from a cursor on, for ever, each as micro-batches, with the cursor after it."""
+    def from_(
+        self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
+    ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        """Global batches from a cursor on, for ever, each as micro-batches, with the cursor after it.
+
+        Of several processes each gets what is dealt to its rank, as many micro-batches as the others. Where there are
+        fewer rows than those, some are a row of which nothing is asked.
+        """
         epoch = cursor.epoch
         for after, rows in self._order.batches_from(cursor):
-            dealt = deal(rows, parts, lengths=self._lengths[rows]) if parts > 1 else [rows]
-            yield after, [self.batch(part, epoch) for part in dealt if len(part)]
+            count = min(parts * world, -(-len(rows) // world) * world)
+            dealt = deal(rows, count, lengths=self._lengths[rows]) if count > 1 else [rows]
+            mine = dealt[rank::world]
+            yield after, [self.batch(part, epoch) if len(part) else self._stand_in(rows, epoch) for part in mine]
             epoch = after.epoch
+
+    def _stand_in(self, rows: Indices, epoch: int) -> Batch:
+        batch = self.batch(rows[:1], epoch)
+        return replace(batch, mask=torch.zeros_like(batch.mask))
+
+    def where(self, cursor: Cursor) -> str:
+        """Which examples the batch at a cursor is made of, in words."""
+        _, rows = next(self._order.batches_from(cursor))
+        places = [self.store.place(int(row)) for row in sorted(rows)]
+        more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+        return f"epoch {cursor.epoch + 1}, batch {cursor.position + 1}: {', '.join(map(str, places[:PLACES]))}{more}"
 
     def once(self) -> Iterator[Batch]:
         """Every pair once, in a fixed order, as it is."""

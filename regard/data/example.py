@@ -33,3 +33,7 @@ class Example:
 
 class Misfit(ValueError):
     """Parts of an example that do not belong together; the text says which."""
+
+
+class NothingToLearn(Misfit):
+    """An example that is right and yet of no use: it is left out and counted, never refused."""

@@ -12,7 +12,8 @@ from regard.data.jsonl import FAMILIAR_KEYS, choose_keys, parse_record
 from regard.data.lines import STDIN, BadLine, decode, file_name, read_raw_lines
 from regard.errors import DataError, UsageError
 
-Format = Literal["tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"]
+Format = Literal["tsv", "jsonl", "parallel", "lines", "conllu", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"]
+Kind = Literal["tsv", "jsonl", "parallel", "conllu"]
 Column = str | int
 Paths = str | Path | Sequence[str | Path]
 
@@ -46,6 +47,9 @@ INFLECTION: Final[dict[Format, InflectionColumns]] = {
     "sigmorphon2023": InflectionColumns(lemma=0, features=1, form=2, separator=";"),
 }
 
+CONLLU: Final = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+"""The columns of CoNLL-U."""
+
 SAMPLE_LINES: Final = 200
 MOST: Final = 0.8
 
@@ -66,16 +70,18 @@ def detect_format(paths: Paths) -> DetectedFormat:
     kind, sample = _look(files)
     if kind == "parallel":
         return DetectedFormat("parallel", 0, 1, PARALLEL_REASON)
+    if kind == "conllu":
+        return DetectedFormat("conllu", "FORM", "UPOS", "a word a line, as in CoNLL-U; forms and their parts of speech")
     name = file_name(files[0])
     return _detect_jsonl(name, sample) if kind == "jsonl" else _detect_tabular(name, sample)
 
 
-def detect_kind(paths: Paths) -> Literal["tsv", "jsonl", "parallel"]:
+def detect_kind(paths: Paths) -> Kind:
     """What `detect_format` would say, for a caller who names the columns or keys."""
     return _look(as_paths(paths))[0]
 
 
-def _look(files: Sequence[str | Path]) -> tuple[Literal["tsv", "jsonl", "parallel"], list[str]]:
+def _look(files: Sequence[str | Path]) -> tuple[Kind, list[str]]:
     """The kind of the files, and the first lines of the first."""
     if not files:
         raise UsageError("no file was given: name one file of pairs, or two parallel files")
@@ -89,7 +95,13 @@ def _look(files: Sequence[str | Path]) -> tuple[Literal["tsv", "jsonl", "paralle
     sample = _first_lines(files[0])
     if endings <= {".jsonl", ".json"} or (sample[0].startswith("{") and "\t" not in sample[0]):
         return "jsonl", sample
-    return "tsv", sample
+    return "conllu" if _is_conllu(sample) or all(ending.startswith(".conllu") for ending in endings) else "tsv", sample
+
+
+def _is_conllu(sample: Sequence[str]) -> bool:
+    """Whether a sentence begins: comments, and then a word of number 1 in ten columns (or six, without its tree)."""
+    word = next((line for line in sample if not line.startswith("#")), "").split("\t")
+    return word[0] in ("1", "0.1") or bool(re.fullmatch("1-[0-9]+", word[0])) if len(word) in (6, 10) else False
 
 
 def _ending(path: str | Path) -> str:
@@ -118,8 +130,9 @@ def _first_lines(path: str | Path) -> list[str]:
 
 
 def _detect_jsonl(name: str, sample: Sequence[str]) -> DetectedFormat:
+    array = "a JSON array; write one object a line, for example with: jq -c '.[]' FILE > NEWFILE.jsonl"
     fault = ""
-    for line in sample:
+    for line in sample if sample[0].strip() != "[" else ():
         try:
             record = parse_record(line)
             keys = choose_keys(record)
@@ -132,7 +145,7 @@ def _detect_jsonl(name: str, sample: Sequence[str]) -> DetectedFormat:
         there = ", ".join(repr(excerpt(key, 20)) for key in list(record)[:8]) or "none"
         fault = fault or f"say which keys are source and target (`data.source`, `data.target`); there are: {there}"
     if sample[0].lstrip().startswith("["):
-        fault = "a JSON array; write one object a line, for example with: jq -c '.[]' FILE > NEWFILE.jsonl"
+        fault = array
     raise DataError(f"{name}:1: no JSON records with source and target found: {fault}. Found: {excerpt(sample[0])}")
 
 
@@ -142,7 +155,8 @@ def _detect_tabular(name: str, sample: Sequence[str]) -> DetectedFormat:
         also = " (commas: turn the CSV into tab-separated columns)" if "," in sample[0] else ""
         raise DataError(
             f"{name}:1: no tab in the line, so it holds no pair{also}. Expected are two columns separated by a tab, "
-            f"JSON objects a line each, or two parallel files. Found: {excerpt(sample[0])}"
+            "JSON objects a line each, or two parallel files; texts alone are for a language model, in a recipe with "
+            f"`data.format: lines` (regard new language). Found: {excerpt(sample[0])}"
         )
     if inflection := _detect_inflection(rows):
         return inflection

@@ -22,6 +22,7 @@ WORDING: Final = {
     "blank": "blank lines between records, passed over",
     "bom": "byte order marks at the start of a file, removed",
     "misfit": "examples whose parts do not fit together, skipped",
+    "nothing": "examples whose text or answer is unknown, left out",
     "empty": "pairs with an empty side, skipped",
     "long": "pairs with a side longer than the limit, skipped",
     "cut": "sides longer than the limit, cut",

@@ -28,6 +28,7 @@ STDIN: Final = "-"
 
 ICONV: Final = "Convert it: iconv -f {} -t UTF-8 FILE > NEWFILE"
 UNPACK: Final = "Unpack it first: {} FILE > NEWFILE"
+PICTURE: Final = "Pictures are named in a file of text, a line each with its answer: give that file"
 FOREIGN: Final = (
     (b"\xff\xfe\x00\x00", "UTF-32", ICONV.format("UTF-32")),
     (b"\x00\x00\xfe\xff", "UTF-32", ICONV.format("UTF-32")),
@@ -37,13 +38,22 @@ FOREIGN: Final = (
     (b"\xfd7zXZ\x00", "an xz archive", UNPACK.format("xz -dc")),
     (b"BZh91AY&SY", "a bzip2 archive", UNPACK.format("bzip2 -dc")),
     (b"PK\x03\x04", "a zip archive", UNPACK.format("unzip -p")),
+    (b"PK\x05\x06", "an empty zip archive", "Is it the right file?"),
     (b"PAR1\x15", "a Parquet file", "Write it as TSV or JSONL first"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG picture", PICTURE),
+    (b"\xff\xd8\xff", "a JPEG picture", PICTURE),
+    (b"GIF87a", "a GIF picture", PICTURE),
+    (b"GIF89a", "a GIF picture", PICTURE),
+    (b"%PDF-1.", "a PDF document", "Take the text out of it first: pdftotext FILE NEWFILE"),
+    (b"\x7fELF", "a program", "Is it the right file?"),
+    (b"SQLite format 3\0", "an SQLite database", "Write its table as TSV or JSONL first"),
 )
 """First bytes of files that are not UTF-8 text, what they are, and how text is made of them."""
 
 UTF8_MARK: Final = b"\xef\xbb\xbf"
 GZIP: Final = b"\x1f\x8b"
-HEAD: Final = 16
+TAR: Final = (257, b"ustar")
+HEAD: Final = 512
 BEGINNING: Final = 256
 """Bytes that are kept of the file to recognise it, and of an overlong line to show it."""
 
@@ -140,7 +150,9 @@ def decode(line: RawLine, name: str) -> str:
             "utf8",
             Place(name, line.number),
             f"byte 0x{byte:02X} at byte {offset} of the line is not UTF-8 ({error.reason}): {beginning}",
-            "If the file is in another encoding, convert it: "
+            f"The line has NUL bytes, which no text has: see what the file is with: file {shlex.quote(name)}"
+            if b"\0" in line.content
+            else "If the file is in another encoding, convert it: "
             f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(name)} > NEWFILE",
         ) from None
 
@@ -214,6 +226,8 @@ def _recognise(path: str | Path, blocks: Iterator[bytes]) -> tuple[bool, Iterato
     for start, what, mend in FOREIGN:
         if head.startswith(start):
             raise DataError(f"{file_name(path)}:1: is {what}, not UTF-8 text. {mend}")
+    if head[TAR[0] :].startswith(TAR[1]):
+        raise DataError(f"{file_name(path)}:1: is a tar archive, not UTF-8 text. {UNPACK.format('tar -xOf')}")
     return head.startswith(GZIP), _chain(head, blocks)
 
 

@@ -6,6 +6,7 @@ inside Pillow itself are opened: others would start programs on files of unknown
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.example import Example, Misfit
+from regard.data.excerpt import excerpt
 from regard.data.store import Store
 from regard.errors import UsageError
 
@@ -41,13 +43,16 @@ class Pictures:
             from PIL import Image, ImageOps
         except ImportError:
             raise UsageError("pictures are read by the package pillow: `pip install 'regard[image]'`") from None
+        name = excerpt(path, 4096)
+        if not _readable(path):
+            raise Misfit(f"{name}: a pipe or a device is no file of a picture")
         large = f"more than the {MOST_PIXELS:,} pixels a picture may have; make it smaller"
         try:
             with Image.open(path, formats=FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:
-                    raise Misfit(f"{path}: {image.width} × {image.height} are {large}")
+                    raise Misfit(f"{name}: {image.width} × {image.height} are {large}")
                 if image.mode[0] in "IF":
-                    raise Misfit(f"{path}: pixels of more than 8 bit a channel; save the picture with 8")
+                    raise Misfit(f"{name}: pixels of more than 8 bit a channel; save the picture with 8")
                 upright = ImageOps.exif_transpose(image)
                 if upright.has_transparency_data:
                     seen = upright.convert("RGBA")
@@ -56,12 +61,12 @@ class Pictures:
         except Misfit:
             raise
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-            raise Misfit(f"{path}: it has many times {large}") from None
+            raise Misfit(f"{name}: it has many times {large}") from None
         except FileNotFoundError:
-            raise Misfit(f"{path}: there is no such picture") from None
+            raise Misfit(f"{name}: there is no such picture") from None
         except Exception as error:  # decoders stumble over broken files in many ways
             told = error.strerror if isinstance(error, OSError) and error.strerror else "broken, or of another format"
-            raise Misfit(f"{path}: cannot be read as a picture ({told}); known are {', '.join(FORMATS)}") from None
+            raise Misfit(f"{name}: cannot be read as a picture ({told}); known are {', '.join(FORMATS)}") from None
         return np.concatenate((np.array(pixels.shape[:2], dtype=np.int32), pixels.ravel()))
 
     def items(self, store: Store, stream: str) -> npt.NDArray[np.int64]:
@@ -80,6 +85,15 @@ class Pictures:
         return pictures
 
 
+def _readable(path: str) -> bool:
+    """Whether a path may be opened: a pipe would wait for ever, a device never end. What is not there may be tried."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
 def beside_files(examples: Iterable[Example]) -> list[Example]:
     """Examples whose pictures are told from the folder of their file, told from the working directory instead."""
     return [replace(one, fields={**one.fields, "source": _beside(one)}) for one in examples]
@@ -96,8 +110,11 @@ def picture_key(pictures: Pictures, examples: Iterable[Example]) -> str:
     """A hash of how pictures are read, and of the bytes of all of them in order; one that is missing counts as none."""
     whole = hashlib.sha256(f"{pictures.channels}".encode())
     for example in examples:
+        path = example.source.partition("\t")[0]
         try:
-            with Path(example.source.partition("\t")[0]).open("rb") as file:
+            if not _readable(path):
+                raise OSError(path)
+            with Path(path).open("rb") as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
         except (OSError, ValueError):
             whole.update(b"none")

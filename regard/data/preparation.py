@@ -19,11 +19,12 @@ from typing import Final, Literal, Self
 
 import numpy as np
 
-from regard.data.example import Example, Misfit
+from regard.data.example import Example, Misfit, NothingToLearn
 from regard.data.ledger import Ledger
 from regard.data.store import FORMAT, LEDGER, MANIFEST, Row, Store, hash_file
 from regard.errors import DataError, ResourceError, UsageError
 from regard.files import NO_SPACE, sync_folder
+from regard.text.beginning import LONGEST_TEXT
 
 Encode = Callable[[str, str], Mapping[str, Row]]
 """Rows of each stream of a source and its target; raises Misfit."""
@@ -110,6 +111,9 @@ class _Rules:
         """Ids of each stream, or None for an example that is left out."""
         try:
             rows = self._encode(example.source, example.target)
+        except NothingToLearn as nothing:
+            self.ledger.add("nothing", example.place, str(nothing))
+            return None
         except Misfit as misfit:
             self._leave_out_misfit(example, str(misfit))
             return None
@@ -123,7 +127,7 @@ class _Rules:
                 if self._long_lines != "cut":
                     self._leave_out_long(example, name, len(ids))
                     return None
-                self.ledger.add("cut", example.place, f"{name}: {len(ids)} tokens cut to {self._max_length}")
+                self.ledger.add("cut", example.place, f"{name}: {_told(len(ids))} tokens cut to {self._max_length}")
                 ids = ids[: self._max_length]
             kept.append(ids)
         return kept
@@ -145,12 +149,17 @@ class _Rules:
         self.ledger.add("empty", example.place, f"the {name} side is empty")
 
     def _leave_out_long(self, example: Example, name: str, length: int) -> None:
-        found = f"the {name} side has {length} tokens, the limit is {self._max_length}"
+        found = f"the {name} side has {_told(length)} tokens, the limit is {self._max_length}"
         if self._long_lines == "refuse":
             raise DataError(
                 f"{example.place}: {found}. Raise `data.max_length`, or set `data.long_lines` to `skip` or `cut`"
             )
         self.ledger.add("long", example.place, found)
+
+
+def _told(length: int) -> str:
+    """How many tokens a text has; of the longest not all are counted."""
+    return f"more than {LONGEST_TEXT}" if length > LONGEST_TEXT else str(length)
 
 
 def _write(draft: Path, examples: Iterable[Example], rules: _Rules, key: str, before: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Files to examples: parallel files, TSV, JSONL, plain lines, and the three column orders of SIGMORPHON.
+"""Files to examples: parallel files, TSV, JSONL, plain lines, CoNLL-U, and the three column orders of SIGMORPHON.
 
 Source and target are columns (numbers from 0, or names of a header line) or keys (`translation.en` reaches into an
 inner object). A side that is None is empty: a language model has no source. Further columns (the part of speech of each
@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from regard.data.conllu import Sentences
 from regard.data.example import Example, Place
 from regard.data.excerpt import excerpt
 from regard.data.formats import (
@@ -39,6 +40,8 @@ ANNOTATIONS: Final = ("alignment",)
 """Keys of a JSONL record that become fields of its example besides source and target."""
 
 MORE: Final = "Mend the line, or set `data.bad_lines: skip` to leave such lines out and have them listed"
+
+WORDS: Final = "Where a file has a word a line, as CoNLL-U has, set `data.format: conllu`"
 
 
 def read_examples(
@@ -114,8 +117,10 @@ def _settle_columns(files: Sequence[str | Path], format: Format | Literal["auto"
         )
     if format == "jsonl" and not all(isinstance(column, str) for column in wanted.all):
         raise UsageError(f"JSONL has keys, not columns: {', '.join(map(repr, wanted.all))} must be names")
-    if format not in ("tsv", "jsonl", "lines"):
-        raise UsageError(f"format {format} has a source and a target, and no further columns; take tsv, jsonl or lines")
+    if format not in ("tsv", "jsonl", "lines", "conllu"):
+        raise UsageError(
+            f"format {format} has a source and a target, and no further columns; take tsv, jsonl, conllu or lines"
+        )
     return format
 
 
@@ -160,9 +165,13 @@ def _all_examples(
         return
     for path in files:
         parser: Parser
+        if format == "conllu":
+            yield from _read_sentences(path, wanted, bad_lines, ledger)
+            continue
         if format == "jsonl":
             parser = _JsonParser(wanted)
         elif format == "tsv":
+            _refuse_words(path)
             parser = _ColumnParser(wanted)
         elif format == "lines":
             parser = _LineParser(wanted)
@@ -210,6 +219,27 @@ def _read_records(path: str | Path, parser: Parser, bad_lines: BadLines, ledger:
             continue
         if fields is not None:
             yield Example(fields, place)
+
+
+def _refuse_words(path: str | Path) -> None:
+    """Columns of a word would pass for columns of an example."""
+    if str(path).removesuffix(".gz").endswith(".conllu"):
+        raise DataError(f"{file_name(path)}:1: is CoNLL-U by its name, not a TSV of examples. {WORDS}")
+
+
+def _read_sentences(path: str | Path, wanted: _Columns, bad_lines: BadLines, ledger: Ledger) -> Iterator[Example]:
+    sentences = Sentences(file_name(path), wanted.all)
+    for raw in read_raw_lines(path, ledger=ledger):
+        try:
+            ended = sentences.add(raw)
+        except BadLine as bad:
+            _refuse_or_list(bad, bad_lines, ledger)
+            continue
+        if ended is not None:
+            yield Example(wanted.fields(*ended), ended[1])
+    last = sentences.end()
+    if last is not None:
+        yield Example(wanted.fields(*last), last[1])
 
 
 def _decode_record(raw: RawLine, name: str, parser: Parser) -> str:
@@ -323,4 +353,4 @@ class _InflectionParser:
 
 def _wrong_columns(found: int, expected: str, line: str, place: Place) -> BadLine:
     detail = f"{found} column{'s' * (found != 1)} separated by tabs, expected {expected}. Found: {excerpt(line)}"
-    return BadLine("columns", place, detail, MORE)
+    return BadLine("columns", place, detail, WORDS if line.startswith("# ") and place.line == 1 else MORE)

@@ -11,6 +11,9 @@ from regard.errors import DataError
 SPLIT = 2
 """The purpose of this random order, besides those of examples and batches."""
 
+LEAST_SOURCES = 5
+"""Different sources that a split needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -31,10 +34,10 @@ def split_off(groups: Sequence[Hashable], *, share: float, seed: int, minimum: i
     n = len(groups)
     numbers: dict[Hashable, int] = {}
     group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in groups), dtype=np.int64, count=n)
-    if len(numbers) < 5:
+    if len(numbers) < LEAST_SOURCES:
         raise DataError(
             f"{n} examples with {len(numbers)} different sources are too few to split off validation and test data; "
-            "at least 5 different sources are needed. Give `data.valid` and `data.test`, or more data"
+            f"at least {LEAST_SOURCES} different sources are needed. Give `data.valid` and `data.test`, or more data"
         )
     wanted = min(max(round(share * n), minimum), maximum, n // 5)
     sizes = np.bincount(group)

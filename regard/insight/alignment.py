@@ -113,12 +113,18 @@ class Aligned:
         return links(by_words(tokens, self.source, self.source_encoding, self.target, self.target_encoding))
 
 
-def best_reading(sentences: Sequence[Aligned]) -> tuple[Reading, Mapping[Reading, float]]:
-    """The reading with the least alignment error on sentences with gold links, and the error of all readings."""
-    errors = {
-        reading: alignment_error(
-            [one.links(reading) for one in sentences], [one.gold for one in sentences], resamples=0
-        ).value
-        for reading in readings(sentences[0].layers)
-    }
+def best_reading(sentences: Iterable[Aligned]) -> tuple[Reading, Mapping[Reading, float]] | None:
+    """The reading with the least alignment error on sentences with gold links, and the error of all readings.
+
+    None where there are no sentences or no attention. Sentences come one by one: attention is large, links are not.
+    """
+    predicted: dict[Reading, list[frozenset[Link]]] = {}
+    gold: list[frozenset[Link]] = []
+    for one in sentences:
+        gold.append(one.gold)
+        for reading in readings(one.layers):
+            predicted.setdefault(reading, []).append(one.links(reading))
+    if not predicted:
+        return None
+    errors = {reading: alignment_error(links, gold, resamples=0).value for reading, links in predicted.items()}
     return min(errors, key=lambda reading: errors[reading]), errors

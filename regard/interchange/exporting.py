@@ -155,6 +155,7 @@ def _write_huggingface(model: Model, folder: Path) -> Exported:
     places = {folder: texts.source}
     if texts.target is not texts.source:
         places[folder / "target"] = texts.target
+    texts.save(folder)  # by which `regard import` reads them again
     notes: list[str] = []
     written = {
         place: write_tokenizer(tokenizer, longest=export_huggingface.longest(recipe))
@@ -163,7 +164,6 @@ def _write_huggingface(model: Model, folder: Path) -> Exported:
     reasons = list(dict.fromkeys(one.reason for one in written.values() if one.reason is not None))
     if reasons:
         notes.append(f"no tokenizer for Hugging Face was written, only regard's own: {'; '.join(reasons)}")
-        texts.save(folder)
     else:
         for place, one in written.items():
             place.mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ from regard.recipe.schema import DataSection, Recipe, SearchSection, TextSection
 from regard.recipe.texts import Texts
 from regard.run.folder import RunFolder
 from regard.run.model import Model
+from regard.text import load_tokenizer
 from regard.training import weights
 
 ARCHITECTURES: Final[dict[str, tuple[str, Callable[[Checkpoint], Layout]]]] = {
@@ -27,6 +28,7 @@ ARCHITECTURES: Final[dict[str, tuple[str, Callable[[Checkpoint], Layout]]]] = {
     "BartForConditionalGeneration": ("bart", read_bart),
     "T5ForConditionalGeneration": ("t5", read_t5),
 }
+PRE_NORM: Final = "PegasusForConditionalGeneration"
 MASKED: Final = ("BertForMaskedLM", "BertForPreTraining")
 LONGEST: Final = 512
 """Tokens of a text where the positions of a model set no limit."""
@@ -62,7 +64,8 @@ def import_checkpoint(folder: str | Path, run: str | Path) -> Imported:
         "decoder.output.bias": to.bias(tables.bias),
     }
     fill(system, layout.tensors | named)
-    return _write(target, checkpoint, recipe, texts, system, layout.name, _notes(layout))
+    notes = () if to.own else _notes(layout)
+    return _write(target, checkpoint, recipe, texts, system, layout.name, notes)
 
 
 def _import_bert(checkpoint: Checkpoint, target: RunFolder) -> Imported:
@@ -120,6 +123,11 @@ def _reader(config: Settings) -> Callable[[Checkpoint], Layout]:
     kind, architecture = config.get("model_type"), _architecture(config)
     if architecture is None:
         architecture = next((name for name, (type_, _) in ARCHITECTURES.items() if type_ == kind), None)
+    if architecture == PRE_NORM:
+        config.refuse(
+            "the layout is Pegasus, which regard writes for `norm: pre` and does not read; its exports go one way, so "
+            "keep the run that this one came from"
+        )
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES or kind != ARCHITECTURES[architecture][0]:
         config.refuse(
             f"a model of architecture {architecture!r} and type {kind!r} cannot become a run; regard imports "
@@ -132,6 +140,16 @@ def _texts(checkpoint: Checkpoint, layout: Layout) -> tuple[Texts, Rows, Rows]:
     """The tokenizers of both sides and the order of their rows."""
     prefix: tuple[str, ...] = ()
     config, tables = checkpoint.config, layout.tables
+    own = _own_texts(checkpoint.folder)
+    if own is not None:
+        sizes = own.source.size, own.target.size
+        if sizes != (len(tables.source), len(tables.target)):
+            config.refuse(
+                f"regard's own vocabularies beside it have {sizes[0]} and {sizes[1]} entries, but the embeddings "
+                f"{len(tables.source)} and {len(tables.target)} rows"
+            )
+        source_rows, target_rows = (Rows(tuple(range(size)), own=True) for size in sizes)
+        return own, source_rows, target_rows
     if layout.name == "Marian":
         source, target = read_marian_texts(checkpoint.folder)
     else:
@@ -148,6 +166,16 @@ def _texts(checkpoint: Checkpoint, layout: Layout) -> tuple[Texts, Rows, Rows]:
     reading = source.tokenizer(orders[0], prefix=prefix)
     writing = reading if source is target else target.tokenizer(orders[1], prefix=prefix)
     return Texts(source=reading, target=writing), orders[0], orders[1]
+
+
+def _own_texts(folder: Path) -> Texts | None:
+    """The tokenizers that an export of regard leaves beside the model: ids are ours already."""
+    if (folder / "text.json").is_file():
+        both = load_tokenizer(folder, "text")
+        return Texts(source=both, target=both)
+    if (folder / "source.json").is_file() and (folder / "target.json").is_file():
+        return Texts(source=load_tokenizer(folder, "source"), target=load_tokenizer(folder, "target"))
+    return None
 
 
 def _specials(config: Settings, text: Foreign, size: int) -> Specials:

@@ -32,9 +32,10 @@ class Specials:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """For each of our ids the foreign one."""
+    """For each of our ids the foreign one; `own`: they are ours, with all their probabilities."""
 
     foreign: tuple[int | None, ...]
+    own: bool = False
 
     @classmethod
     def order(cls, specials: Specials, size: int) -> "Rows":
@@ -57,5 +58,7 @@ class Rows:
     def bias(self, bias: Tensor) -> Tensor:
         """An output bias that keeps apart what is never predicted."""
         taken = self.take(bias)
+        if self.own:
+            return taken
         taken[[PAD, START, *(id_ for id_, foreign in enumerate(self.foreign) if foreign is None)]] = NEVER
         return taken

@@ -58,7 +58,10 @@ def read_marian_texts(folder: Path) -> tuple[Foreign, Foreign]:
         vocabularies.append(folder / "target_vocab.json")
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
-            _refuse_missing(folder, "source.spm, target.spm and vocab.json")
+            _refuse_missing(
+                folder,
+                "source.spm, target.spm and vocab.json, or what an export of regard has beside its tokenizer.json",
+            )
     ids = [_read_ids(path) for path in vocabularies]
     if "<unk>" not in ids[0]:
         raise ModelError(f"{vocabularies[0]}: there is no piece <unk>, which every Marian vocabulary has")

@@ -32,7 +32,7 @@ class Pearson:
 
 
 class SquaredError:
-    """The mean of (output - reference)²."""
+    """The mean of (output - reference)²; the parts have its root, which is on the scale of the numbers."""
 
     name: Final = "squared_error"
     signature: Final = VERSION
@@ -46,7 +46,7 @@ class SquaredError:
     def aggregate(self, totals: Statistics) -> tuple[float, Mapping[str, float]]:
         """Σ (x - y)² / n."""
         errors, segments = totals.tolist()
-        return errors / segments, {"segments": segments}
+        return errors / segments, {"segments": segments, "root": math.sqrt(errors / segments)}
 
 
 def numbers(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[Statistics, Statistics]:

@@ -146,3 +146,7 @@ class System(nn.Module, ABC):
             f"{type(self).__name__} gives no distribution over a vocabulary, so there are none to compare: leave "
             "`training.objective.rdrop` out"
         )
+
+    def labels(self, batch: Batch) -> Tensor:
+        """What stands at these places, as columns of that: (R,)."""
+        return batch.outputs[batch.mask]

@@ -1,10 +1,11 @@
 """Shapes that read a source and write no sequence: the acceptor, the transducer and the masked language model.
 
-Shapes: B rows, N source items, M places that can be asked about, V vocabulary, D width.
+Shapes: B rows, N source items, M places that can be asked about, R of them that are, V vocabulary, D width.
 """
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +16,17 @@ from regard.models.contracts import Encoder, Joining, Loss, System
 from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, single
 from regard.models.memory import Memory
 from regard.nn import dropout
+from regard.special import FIRST_FREE
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Labelling(System):
-    """An encoder, and a distribution over a vocabulary at each place."""
+    """An encoder, and a distribution over the items of a vocabulary at each place.
+
+    The reserved ids are no items: nothing is ever answered with them, so they have no part in the distribution. Their
+    rows of the output stay where they are, so that an id is the number of its row.
+    """
 
     @abstractmethod
     def places(self, memory: Memory) -> Tensor:
@@ -30,18 +36,31 @@ class Labelling(System):
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., D) → (..., V)."""
 
+    def of_items(self, hidden: Tensor) -> Tensor:
+        """The logits of items alone: (..., D) → (..., V - FIRST_FREE)."""
+        return self.logits(hidden)[..., FIRST_FREE:]
+
+    def asked(self, batch: Batch) -> Batch:
+        """A batch whose outputs are counted from the first item; no place is asked for what is no item."""
+        return replace(batch, outputs=batch.outputs - FIRST_FREE, mask=batch.mask & (batch.outputs >= FIRST_FREE))
+
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
-        return likelihood_loss(self.places(self.memory(batch.sources)), self.logits, batch, smoothing)
+        return likelihood_loss(self.places(self.memory(batch.sources)), self.of_items, self.asked(batch), smoothing)
 
     def token_log_probabilities(self, batch: Batch) -> Tensor:
-        return chosen_log_probabilities(self.places(self.memory(batch.sources)), self.logits, batch)
+        return chosen_log_probabilities(self.places(self.memory(batch.sources)), self.of_items, self.asked(batch))
 
     def log_distribution(self, batch: Batch) -> Tensor:
-        return log_distribution(self.places(self.memory(batch.sources)), self.logits, batch)
+        return log_distribution(self.places(self.memory(batch.sources)), self.of_items, self.asked(batch))
+
+    def labels(self, batch: Batch) -> Tensor:
+        asked = self.asked(batch)
+        return asked.outputs[asked.mask]
 
     def log_probabilities(self, sources: Sources) -> Tensor:
-        """What is said at every place: (B, M, V)."""
-        return single(self.logits(self.places(self.memory(sources)))).log_softmax(-1)
+        """What is said at every place: (B, M, V); of reserved ids that they cannot be."""
+        said = single(self.of_items(self.places(self.memory(sources)))).log_softmax(-1)
+        return functional.pad(said, (FIRST_FREE, 0), value=-math.inf)
 
 
 class Acceptor(Labelling):
@@ -96,6 +115,9 @@ class Rater(Acceptor):
 
     def log_distribution(self, batch: Batch) -> Tensor:
         return System.log_distribution(self, batch)
+
+    def labels(self, batch: Batch) -> Tensor:
+        return System.labels(self, batch)
 
 
 class Transducer(Labelling):

@@ -21,7 +21,7 @@ Project = Callable[[Tensor], Tensor]
 def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: float) -> Loss:
     """Cross-entropy at the places of a batch, from hidden states (B, M, D)."""
     asked = hidden[batch.mask]  # (R, D)
-    total, likelihood = smoothed_cross_entropy(project(asked), batch.outputs[batch.mask], smoothing)
+    total, likelihood = smoothed_cross_entropy(single(project(asked)), batch.outputs[batch.mask], smoothing)
     return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood.detach()})
 
 

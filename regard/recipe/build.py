@@ -283,6 +283,7 @@ def training_settings(recipe: Recipe) -> Settings:
         precision=section.precision,
         moving_average=section.moving_average,
         accumulate=section.accumulate,
+        parallel=section.parallel,
         validate_every=section.validate_every,
         save_every=section.save_every,
         patience=section.patience,

@@ -7,16 +7,22 @@ by the number of target tokens; lengths; metrics. The numbers are in `rules`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
-from regard.data.formats import INFLECTION, DetectedFormat, detect_format
+from regard.data.formats import DEFAULT_COLUMNS, INFLECTION, DetectedFormat, Format, detect_format
 from regard.data.ledger import Ledger
-from regard.data.readers import read_examples
-from regard.errors import DataError
+from regard.data.readers import read_examples, settle_format
+from regard.errors import DataError, UsageError
 from regard.recipe import rules
+from regard.recipe.layout import literals
 from regard.recipe.measure import Figures, SideFigures, measure, overlap
+from regard.recipe.overrides import parse_override
 from regard.recipe.read import STANDARD_INPUT, recipe_from
 from regard.recipe.schema import Recipe
+from regard.recipe.templates import tasks
 
+LOOKED_AT = ("translation", "inflection")
+FORMATS = ("auto", *literals(Format))
 _ENDINGS = (".gz", ".tsv", ".txt", ".jsonl", ".json", ".ndjson")
 _SIBLINGS = {"valid": ("valid", "dev", "val"), "test": ("test",)}
 _PLURALS = {"character": "characters", "word": "words", "bpe": "subwords", "inflection": "characters and features"}
@@ -40,10 +46,13 @@ class Units:
     size: int
 
 
-def look(path: Path, *more: Path) -> Looked:
-    """Choose a recipe for one file of pairs or two parallel files. The data is read once."""
+def look(path: Path, *more: Path, overrides: Sequence[str] = ()) -> Looked:
+    """Choose a recipe for one file of pairs or two parallel files. The data is read once.
+
+    Of the overrides those about columns, format and task are heeded here; all are to be applied to what comes out.
+    """
     paths = tuple(each if str(each) == STANDARD_INPUT else Path.cwd() / each for each in (path, *more))
-    found = detect_format(paths)
+    found = _settled(paths, overrides)
     ledger = Ledger(keep=1)
     examples = read_examples(
         paths, format=found.format, source=found.source, target=found.target, bad_lines="skip", ledger=ledger
@@ -52,6 +61,35 @@ def look(path: Path, *more: Path) -> Looked:
     if not figures.pairs:
         raise DataError(f"{path}: none of {figures.empty:,} pairs has text on both sides; there is nothing to learn")
     return choose(figures, found, paths)
+
+
+def _settled(paths: Sequence[Path], overrides: Sequence[str]) -> DetectedFormat:
+    """The format that is meant: by what the user says, and else by what the files look like."""
+    told = {override.path: override.value for override in map(parse_override, overrides)}
+    task, format = told.get(("task",), "translation"), told.get(("data", "format"), "auto")
+    source, target = (told.get(("data", name), usual) for name, usual in (("source", 0), ("target", 1)))
+    if task not in LOOKED_AT and task in tasks():
+        raise _by_recipe(str(task), paths)
+    if format == "lines" or source is None or target is None:
+        raise _by_recipe("pretraining" if target is None else "language", paths)
+    if format == "auto" and (source, target) == DEFAULT_COLUMNS:
+        found = detect_format(paths)
+    elif format in FORMATS and isinstance(source, str | int) and isinstance(target, str | int):
+        found = DetectedFormat(*settle_format(paths, format, source, target), "as you say")  # type: ignore[arg-type]
+    else:  # what it is instead is told when the override is read
+        found = detect_format(paths)
+    if found.format == "conllu":
+        raise _by_recipe("tagging", paths, " data.format=conllu")
+    return found
+
+
+def _by_recipe(task: str, paths: Sequence[Path], further: str = "") -> UsageError:
+    names = ",".join(quote(path.name) for path in paths)
+    train = names if len(paths) == 1 else f"[{names}]"
+    return UsageError(
+        f"looking at data finds recipes for {' and '.join(LOOKED_AT)}, not for {task}. Write one and name the data in "
+        f"it: regard new {task} -o {task}.yaml, then: regard train {task}.yaml data.train={train}{further}"
+    )
 
 
 def choose(figures: Figures, found: DetectedFormat, paths: Sequence[Path]) -> Looked:

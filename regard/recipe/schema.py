@@ -90,15 +90,17 @@ class DataSection(Section):
         default_factory=dict, description="Further test sets, by name; each is judged like `test`."
     )
     format: Literal[
-        "auto", "tsv", "jsonl", "parallel", "lines", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
+        "auto", "tsv", "jsonl", "parallel", "lines", "conllu", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023"
     ] = Field("auto", description="How lines are read; `auto` looks at the names and the first lines.")
     source: str | int | None = Field(
         0,
-        description="The source: a column (TSV, from 0) or a key (JSONL); null where there is none. Paths of pictures "
-        "are relative to the folder of the data file.",
+        description="The source: a column (TSV, from 0), a key (JSONL) or FORM, LEMMA, ... (CoNLL-U); null where there "
+        "is none. Paths of pictures are relative to the folder of the data file.",
     )
     target: str | int | None = Field(
-        1, description="The target: a column (TSV, from 0) or a key (JSONL); null where there is none."
+        1,
+        description="The target: a column (TSV, from 0), a key (JSONL) or UPOS, FEATS, ... (CoNLL-U); null where there "
+        "is none.",
     )
     factors: tuple[str | int, ...] = Field(
         (), description="Columns or keys with an item for each word of the source, such as its part of speech."
@@ -151,6 +153,13 @@ class TextSection(Section):
     start_side: Literal["source", "target"] | None = Field(
         None, description="Take only this side from there; the other is learned."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, values: Any) -> Any:
+        """Who gives a side settings of its own has said that the sides differ."""
+        own = isinstance(values, dict) and any(values.get(side) is not None for side in ("source", "target"))
+        return {"shared": False, **values} if own else values
 
     @model_validator(mode="after")
     def _consistent(self) -> "TextSection":
@@ -222,7 +231,15 @@ class EvaluationSection(Section):
 
 
 Task = Literal[
-    "translation", "inflection", "language", "tagging", "classification", "rating", "generation", "pretraining"
+    "translation",
+    "inflection",
+    "language",
+    "tagging",
+    "classification",
+    "rating",
+    "generation",
+    "captioning",
+    "pretraining",
 ]
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
 
 NUMBER_METRICS = frozenset({"pearson", "squared_error"})
+SENTENCE_METRICS = frozenset({"BLEU", "chrF", "TER"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,8 @@ def _target_problems(recipe: "Recipe") -> Iterator[str]:
         yield "`text.source` has no effect, for the source is a picture: leave it out"
     if _pictures(recipe) and shape == "acceptor" and text.start_from:
         yield "an acceptor of pictures has no text but its answers, which are learned: leave `text.start_from` out"
-    if not (_words(recipe) and data.target is not None) and not text.shared and shape != "acceptor":
+    captions = _pictures(recipe) and text.target is not None  # settings of the only text there is
+    if not ((_words(recipe) and data.target is not None) or captions) and not text.shared and shape != "acceptor":
         yield "there is one text only, so there is one vocabulary: set `text.shared: true`"
     if text.dropout and (shape == "transducer" or data.factors):
         yield "`text.dropout` cuts words anew, and tags or factors of words would no longer fit: leave it out"
@@ -145,6 +147,10 @@ def _metric_problems(recipe: "Recipe") -> Iterator[str]:
         yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
     named = sorted({*recipe.evaluation.metrics, recipe.training.select} - {"loss"})
     number = _target_unit(recipe) == "number"
+    sentences = [name for name in named if name in SENTENCE_METRICS]
+    if sentences and shape in ("acceptor", "transducer") and not number:
+        fit, what = ("exact", "one label") if shape == "acceptor" else ("accuracy or exact", "a tag for each word")
+        yield f"{', '.join(sentences)} compare sentences, and `shape: {shape}` answers with {what}: take {fit}"
     misplaced = [name for name in named if (name in NUMBER_METRICS) != number]
     if misplaced and number:
         yield f"{', '.join(misplaced)} compare texts, and targets are numbers: take pearson or squared_error"

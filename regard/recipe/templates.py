@@ -93,6 +93,23 @@ _TEMPLATES: dict[str, tuple[str, dict[str, object]]] = {
             "search": {"length_penalty": 0.0},
         },
     ),
+    "captioning": (
+        "Captioning: a text for each picture.\n"
+        "train.tsv has the file of a picture and its text a line, separated by a tab; files are named from the folder "
+        "of\n"
+        "train.tsv. Pictures are read by the package pillow: pip install regard[image].",
+        {
+            "data": {"train": "train.tsv", "format": "tsv"},
+            "text": {"unit": "bpe", "size": 2000},
+            "model": {
+                "dropout": 0.2,
+                "encoder": {"kind": "convolution", "layers": 3, "channels": 3},
+                "decoder": {"kind": "rnn", "cell": "lstm", "wiring": "bahdanau"},
+            },
+            "training": {"steps": 6000, "batch_tokens": 1000, "warmup": 500},
+            "search": {"max_length": 64},
+        },
+    ),
     "pretraining": (
         "Pretraining: a masked language model, from which other models may start (`model.start_from`).\n"
         "train.txt has a text a line.",

@@ -19,6 +19,7 @@ from regard.recipe.schema import (
     Recipe,
     SideText,
 )
+from regard.special import FIRST_FREE
 from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
 
 MOST = 1_000_000
@@ -55,8 +56,11 @@ def text_names(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) -> Texts:
-    """Learn the vocabularies from the training examples, whose sources may have further columns."""
+def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str], *, whole: Sequence[str] = ()) -> Texts:
+    """Learn the vocabularies from the training examples, whose sources may have further columns.
+
+    Words of `whole` are never cut into pieces (bpe, unigram).
+    """
     section = recipe.text
     codes = None if section.codes is None else Path(section.codes)
 
@@ -72,6 +76,7 @@ def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str]) 
             normal=section.normal,
             lowercase=section.lowercase,
             codes=codes,
+            whole=whole,
         )
 
     further = len(recipe.data.factors) + len(recipe.data.attributes)
@@ -113,6 +118,21 @@ def pictures_of(recipe: Recipe) -> Pictures | None:
     return Pictures(channels=side.channels, cell=2 ** (layers if side.halvings is None else side.halvings))
 
 
+def _takes_tabs(recipe: Recipe, text: Tokenizer) -> bool:
+    """Whether source texts may have tabs in them: not where they were columns of a TSV, or never had any.
+
+    The source of an inflection has one itself, before its features.
+    """
+    data = recipe.data
+    paths = (data.train,) if isinstance(data.train, str) else data.train
+    records = all(str(path).removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson")) for path in paths)
+    if text.unit == "inflection":
+        return True
+    if data.format == "tsv" or (data.format == "auto" and len(paths) == 1 and not records):
+        return False
+    return any(b"\t" in text.surface(id_) for id_ in range(FIRST_FREE, text.size))
+
+
 def build_collation(recipe: Recipe, texts: Texts) -> Collation:
     """How examples become batches, by the shape of the model."""
     source = SourceTexts(
@@ -120,6 +140,7 @@ def build_collation(recipe: Recipe, texts: Texts) -> Collation:
         factors=texts.factors,
         attributes=texts.attributes,
         pictures=pictures_of(recipe),
+        tabs=not recipe.reads_text or _takes_tabs(recipe, texts.source),
     )
     match recipe.model.shape:
         case "encoder-decoder" | "language-model":

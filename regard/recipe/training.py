@@ -41,7 +41,10 @@ class TrainingSection(Section):
     epochs: int | None = Field(None, ge=1, description="Passes over the data.")
     minutes: float | None = Field(None, gt=0, description="Minutes of training, validation included.")
     batch_tokens: int = Field(4096, ge=1, description="Target tokens of a batch (one optimiser update).")
-    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into.")
+    accumulate: int = Field(1, ge=1, description="Micro-batches that a batch is split into, in each process.")
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp", description="Of several processes each has a copy of the model (ddp) or a share of it (fsdp)."
+    )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         "adamw", description="The optimiser; `adamw` decays weights apart from the gradient."
     )
@@ -75,7 +78,9 @@ class TrainingSection(Section):
     recompute: bool = Field(
         False, description="Layers compute again in the backward pass what they would keep: less memory, more time."
     )
-    compile: bool = Field(False, description="Let torch compile the loss; needs a C++ compiler, pays in long runs.")
+    compile: bool = Field(
+        False, description="Let torch compile Transformer layers; needs a C++ compiler, pays in long runs."
+    )
     tensorboard: bool = Field(False, description="Also write what TensorBoard shows, into the run folder.")
     freeze: tuple[str, ...] = Field(
         (), description="Parameters that stay as they are, by beginnings of names such as encoder.embedding."
@@ -106,6 +111,8 @@ class TrainingSection(Section):
             raise ValueError("training would never end: give `steps`, `epochs`, `minutes` or `patience`")
         if self.schedule in ("linear", "cosine") and self.steps is None:
             raise ValueError(f"`schedule: {self.schedule}` falls to 0 at the end: give the number of `steps`")
+        if self.compile and self.recompute:
+            raise ValueError("`compile` has no effect on layers that `recompute`; choose one of them")
         if self.momentum and self.optimizer != "sgd":
             raise ValueError(f"`momentum` is for `optimizer: sgd`; {self.optimizer} has `betas`")
         if self.schedule == "plateau" and self.patience is not None and self.patience <= self.fall.after_validations:

@@ -21,12 +21,15 @@ CHOSEN_ON = 500
 """Readings are compared on at most so many validation sentences."""
 
 
-def gold_links(example: Example) -> frozenset[Link] | None:
-    """The gold links of an example, (source, target) in whitespace words; None where there are none."""
+def gold_links(example: Example, text: str) -> frozenset[Link] | None:
+    """The gold links of an example, (source, target) in whitespace words; None where there are none.
+
+    `text` is the source without the factors and attributes that stand behind it.
+    """
     if "alignment" not in example.fields:
         return None
     links = parse_pharaoh(example.fields["alignment"], where=str(example.place))
-    sizes = len(word_spans(example.source)), len(word_spans(example.target))
+    sizes = len(word_spans(text)), len(word_spans(example.target))
     for source, target in sorted(links):
         if source >= sizes[0] or target >= sizes[1]:
             raise DataError(
@@ -55,21 +58,21 @@ def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]
 
 def aligned(system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example]) -> Iterator[Aligned]:
     """Examples that have gold links, with the attention of a teacher-forced pass over them."""
-    text = collation.source.text
-    assert text is not None
-    golden = [(example, gold) for example in examples if (gold := gold_links(example)) is not None]
+    tokenizer = collation.source.text
+    assert tokenizer is not None
+    texts = ((example, collation.source.columns(example.source)[0]) for example in examples)
+    golden = [(example, text, gold) for example, text in texts if (gold := gold_links(example, text)) is not None]
     for start in range(0, len(golden), BATCH):
         chunk = golden[start : start + BATCH]
-        encoded = [collation.encode(example.source, example.target) for example, _ in chunk]
+        encoded = [collation.encode(example.source, example.target) for example, _, _ in chunk]
         rows = {name: [one[name] for one in encoded] for name in collation.streams}
         attention = source_attention(system, collation.batch(rows, [()] * len(chunk)))
-        for (example, gold), layers in zip(chunk, attention, strict=True):
-            source = collation.source.columns(example.source)[0]
+        for (example, source, gold), layers in zip(chunk, attention, strict=True):
             yield Aligned(
                 layers=layers,
                 source=source,
                 target=example.target,
-                source_encoding=text.encode(source),
+                source_encoding=tokenizer.encode(source),
                 target_encoding=collation.target.encode(example.target),
                 gold=gold,
             )
@@ -77,16 +80,18 @@ def aligned(system: EncoderDecoder, collation: TextCollation, examples: Sequence
 
 def fitting_reading(system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example]) -> Reading | None:
     """The reading of the attention that fits the gold links best; None where there are no links or no attention."""
-    sentences = list(aligned(system, collation, examples[:CHOSEN_ON]))
-    return best_reading(sentences)[0] if sentences and sentences[0].layers else None
+    found = best_reading(aligned(system, collation, examples[:CHOSEN_ON]))
+    return None if found is None else found[0]
 
 
 def alignment_scores(
     system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example], reading: Reading, *, resamples: int
 ) -> list[Score]:
     """The alignment error of a reading on the given targets; nothing where there are no gold links or no attention."""
-    sentences = list(aligned(system, collation, examples))
-    if not sentences or not sentences[0].layers:
-        return []
-    predicted = [one.links(reading) for one in sentences]
-    return [alignment_error(predicted, [one.gold for one in sentences], resamples=resamples)]
+    predicted, gold = [], []
+    for one in aligned(system, collation, examples):
+        if not one.layers:
+            return []
+        predicted.append(one.links(reading))
+        gold.append(one.gold)
+    return [alignment_error(predicted, gold, resamples=resamples)] if gold else []

@@ -23,7 +23,7 @@ def recipe_for(what: Files, overrides: Sequence[str] = ()) -> tuple[Recipe, tupl
         raise UsageError(f"{recipes[0]} is a recipe, which names its data itself: leave out the other files")
     if recipes:
         return load_recipe(recipes[0], overrides), ()
-    looked = look(*paths)
+    looked = look(*paths, overrides=overrides)
     return override_recipe(looked.recipe, overrides), looked.reasons
 
 

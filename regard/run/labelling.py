@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from regard.run.prediction import (
     read_source,
     source_batch,
     unreadable,
+    windows,
 )
 from regard.special import FIRST_FREE, MASK
 from regard.text import Tokenizer
@@ -59,8 +60,7 @@ class Labeller:
 
     def run(self, texts: Iterable[str], _first: int = 0) -> Iterator[Prediction]:
         """One prediction for each text, in order, whatever its number."""
-        rest = iter(texts)
-        while window := list(islice(rest, self.ahead)):
+        for window in windows(texts, self.ahead):
             yield from self._window(window)
 
     @torch.no_grad()
@@ -81,14 +81,13 @@ class Labeller:
             if isinstance(self.collation, TagCollation) and line.readable:
                 return _taggable(self.collation, text, line)
             return line
-        return _with_hidden(self.collation.source, text, self.max_source)
+        return read_hidden(self.collation.source, text, self.max_source)
 
     def _answers(self, texts: Sequence[str], lines: Sequence[SourceLine]) -> list[tuple[Output, ...]]:
         sources = source_batch(self.collation, lines)
         if isinstance(self.system, Rater):
             return [(_number(value),) for value in self.system.numbers(sources).flatten().tolist()]
         said = self.system.log_probabilities(sources)  # (B, M, V)
-        said[..., :FIRST_FREE] = -torch.inf
         if isinstance(self.system, Acceptor):
             return [self._labels(row[0]) for row in said]
         if isinstance(self.collation, TagCollation):
@@ -111,12 +110,19 @@ class Labeller:
         """The text as it was given, with its hidden items filled in, each for itself; one that was not read stays."""
         hidden = [place for place, id_ in enumerate(line.rows["source"]) if id_ == MASK]
         values, ids = said[hidden].max(-1)
-        first, *rest = self.collation.source.columns(text)[0].split(HIDDEN)
+        first, *rest = hidden_mark(self.target).split(_apart(self.target, self.collation.source.columns(text)[0]))
         found = [self.target.surface(id_).decode(errors="replace") for id_ in ids.tolist()]
-        found = [piece if self.target.unit in SINGLE else piece.strip() for piece in found]
-        found += [HIDDEN] * (len(rest) - len(found))
-        filled = first + "".join(piece + part for piece, part in zip(found, rest, strict=True))
+        filled = first
+        for piece, part in zip_longest(found, rest):
+            filled += (HIDDEN if piece is None else self._fitting(piece, filled)) + part
         return self._output(filled, ids.tolist(), float(values.sum()))
+
+    def _fitting(self, piece: str, before: str) -> str:
+        """A found item behind what stands before it; one that begins a word does so."""
+        if self.target.unit in SINGLE:
+            return piece
+        begins = piece.startswith(" ") and before and not before[-1].isspace()
+        return f" {piece.strip()}" if begins else piece.strip()
 
     def _output(self, text: str, said: Sequence[int], value: float) -> Output:
         pieces = tuple(self.target.piece(id_) for id_ in said)
@@ -141,13 +147,26 @@ def _taggable(collation: TagCollation, text: str, line: SourceLine) -> SourceLin
     return line
 
 
-def _with_hidden(source: SourceTexts, line: str, limit: int) -> SourceLine:
+def hidden_mark(tokenizer: Tokenizer) -> re.Pattern[str]:
+    """How a hidden item is written: `<mask>`; models from elsewhere know `[MASK]` as well."""
+    return re.compile(rf"{HIDDEN}|\[MASK\]" if tokenizer.unit == "imported" else HIDDEN)
+
+
+def _apart(tokenizer: Tokenizer, text: str) -> str:
+    """A text in which hidden items are words of their own, where items are words."""
+    if tokenizer.unit != "word":
+        return text
+    return re.sub(rf"(?<=[^ ])(?={HIDDEN})|(?<={HIDDEN})(?=[^ ])", " ", text)
+
+
+def read_hidden(source: SourceTexts, line: str, limit: int) -> SourceLine:
     """A text in which `<mask>` stands for a hidden item; factors count it as a word, or as a part of one."""
     assert source.text is not None
     if not line.strip():
         return SourceLine(rows={}, items=0, readable=False)
     try:
         text, *columns = source.columns(line)
+        text = _apart(source.text, text)
         ids, spans = hidden_tokens(source.text, text)
         factors = [factor_row(text, spans, *one) for one in zip(source.factors, columns, strict=True)]
     except Misfit as misfit:
@@ -155,7 +174,21 @@ def _with_hidden(source: SourceTexts, line: str, limit: int) -> SourceLine:
     rows = {"source": ids[:limit]} | {
         name: hide(row, ids)[:limit] for name, row in zip(source.factor_streams, factors, strict=True)
     }
-    return SourceLine(rows=rows, items=min(len(ids), limit), readable=bool(ids), cut=max(0, len(ids) - limit))
+    return SourceLine(
+        rows=rows,
+        items=min(len(ids), limit),
+        readable=bool(ids),
+        cut=max(0, len(ids) - limit),
+        remark=_unfilled(len(hidden_mark(source.text).findall(text)), rows["source"].count(MASK)),
+    )
+
+
+def _unfilled(marks: int, read: int) -> str:
+    if not marks:
+        return f"there is no {HIDDEN} in it, so there was nothing to fill in"
+    if read == marks:
+        return ""
+    return f"{marks - read} of {marks} {HIDDEN} {'was' if marks - read == 1 else 'were'} not read and so not filled in"
 
 
 def hidden_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -164,7 +197,7 @@ def hidden_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[tupl
     The text is cut as a whole, so that what stands around is cut as it was in training. A blank that is a token of its
     own in front of a hidden item belongs to the item, except where items are single characters.
     """
-    places = [match.span() for match in re.finditer(re.escape(HIDDEN), text)]
+    places = [match.span() for match in hidden_mark(tokenizer).finditer(text)]
     encoding = read_text(tokenizer, text)
     ids: list[int] = []
     spans: list[tuple[int, int]] = []

@@ -121,8 +121,8 @@ def _own(event: Event) -> dict[str, Any]:
         case Validated():
             return {
                 "loss": event.loss,
-                "perplexity": math.exp(min(event.loss, 700)),
-                "metrics": dict(event.metrics),
+                **({} if "squared_error" in event.metrics else {"perplexity": math.exp(min(event.loss, 700))}),
+                "metrics": _finite(dict(event.metrics)),
                 "gained": event.gained,
                 "validation_seconds": round(event.seconds, 3),
             }

@@ -21,7 +21,7 @@ SEED = 1
 def masked_scores(
     system: MaskedLanguageModel, collation: Collation, examples: Sequence[Example], *, resamples: int
 ) -> list[Score]:
-    """Accuracy and perplexity at the hidden items, chosen as in training, of all examples."""
+    """Accuracy and perplexity at the hidden items, chosen as in training, of all examples; nothing without any."""
     losses: list[float] = []
     found: list[tuple[int, int]] = []
     for start in range(0, len(examples), BATCH):
@@ -31,9 +31,10 @@ def masked_scores(
         said = system.log_probabilities(batch.sources)  # (B, N, V)
         chosen = said.gather(-1, batch.outputs.unsqueeze(-1)).squeeze(-1)
         right = (said.argmax(-1) == batch.outputs) & batch.mask
-        asked = batch.mask.any(1)  # a text of unknown items only has nothing to ask for
-        losses += (-(chosen * batch.mask)).sum(1).clamp(min=0)[asked].tolist()
-        found += zip(right.sum(1)[asked].tolist(), batch.mask.sum(1)[asked].tolist(), strict=True)
+        losses += (-chosen.masked_fill(~batch.mask, 0.0)).sum(1).clamp(min=0).tolist()
+        found += zip(right.sum(1).tolist(), batch.mask.sum(1).tolist(), strict=True)
+    if not found:
+        return []
     unit = "hidden"
     return [
         summarise(

@@ -30,25 +30,12 @@ from regard.run.folder import RunFolder
 from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
+from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
 from regard.search import Sampling, SearchOptions
-from regard.special import UNKNOWN
+from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
-
-
-@dataclass(frozen=True, slots=True)
-class PairScore:
-    """The log-probability of a given target, token by token; the end is the last."""
-
-    source: str
-    target: str
-    pieces: tuple[str, ...]
-    log_probabilities: tuple[float, ...]
-
-    @property
-    def log_probability(self) -> float:
-        return sum(self.log_probabilities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +55,21 @@ class Evaluation:
         unseen = sum(bool(prediction.unseen) for prediction in self.predictions)
         faults = sum(bool(prediction.fault) for prediction in self.predictions)
         told = (
-            (outputs, "outputs reached the limit of length (search.max_length, search.max_ratio) before their end"),
-            (sources, "sources were longer than data.max_length and only their beginning was read"),
+            (
+                outputs,
+                "output{s} reached the limit of length (search.max_length, search.max_ratio) before {its} end",
+            ),
+            (sources, "source{s} {was} longer than data.max_length and only {its} beginning was read"),
             (
                 self.unscored,
-                "examples were not scored: a side is empty, longer than data.max_length, does not fit the other, or is "
-                "a label that training did not have",
+                "example{s} {was} not scored: a side is empty, longer than data.max_length, does not fit the other, or "
+                "is a text, a label or a tag that training did not have",
             ),
-            (faults, "sources could not be read: see `regard predict`"),
-            (unseen, "sources have an attribute that training did not have, and that was left out"),
+            (faults, "source{s} could not be read: see `regard predict`"),
+            (unseen, "source{s} with an attribute that training did not have, and that was left out"),
         )
-        return [f"{count:,} {what}" for count, what in told if count]
+        one, more = {"s": "", "was": "was", "its": "its"}, {"s": "s", "was": "were", "its": "their"}
+        return [f"{count:,} " + what.format_map(one if count == 1 else more) for count, what in told if count]
 
 
 class Model:
@@ -192,45 +183,31 @@ class Model:
         source = prediction.source
         if prediction.cut_source:  # what was read of it
             text, *columns = self.collation.source.columns(source)
-            text = text[: self.texts.source.encode(text).spans[self.recipe.data.max_length - 1][1]]
+            text = text[: encode_beginning(self.texts.source, text).spans[self.recipe.data.max_length - 1][1]]
             factors, words = len(self.texts.factors), len(words_of(text))
             kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
             source = "\t".join((text, *kept, *columns[factors:]))
         return prediction.with_alignment(self.align([(source, prediction.text)])[0])
 
-    @torch.no_grad()
     def score_many(self, pairs: Iterable[tuple[str, str]], *, batch: int = 64) -> Iterator[PairScore]:
-        """log p(target | source), teacher-forced, of given pairs in order."""
-        chunk: list[tuple[str, str]] = []
-        for pair in pairs:
-            chunk.append(pair)
-            if len(chunk) == batch:
-                yield from self._score(chunk)
-                chunk = []
-        yield from self._score(chunk)
+        """log p(target | source), teacher-forced, of given pairs in order.
 
-    def score(self, source: str, target: str) -> PairScore:
-        """log p(target | source) of one pair."""
-        return next(self.score_many([(source, target)]))
-
-    def _score(self, pairs: Sequence[tuple[str, str]]) -> Iterator[PairScore]:
-        if not pairs:
-            return
+        A pair that does not fit the model, or is longer than `data.max_length`, has a fault and no score.
+        """
         if isinstance(self.system, MaskedLanguageModel):
             raise UsageError(
                 "a masked language model has probabilities of hidden words, not of texts; `regard evaluate` tells them"
             )
-        batch = self.batch(pairs)
-        for (source, target), scores, mask, ids in zip(
-            pairs, self.system.token_log_probabilities(batch), batch.mask, batch.outputs, strict=True
-        ):
-            pieces = ids[mask].tolist()
-            yield PairScore(
-                source=source,
-                target=target,
-                pieces=tuple(target if self.numbers else self.texts.target.piece(id_) for id_ in pieces),
-                log_probabilities=tuple(scores[mask].tolist()),
-            )
+        longest = self.recipe.data.max_length
+        scorer = PairScorer(self.system, self.collation, self.texts.target, batch=batch, longest=longest)
+        return scorer.run(pairs)
+
+    def score(self, source: str, target: str) -> PairScore:
+        """log p(target | source) of one pair; one that does not fit is refused."""
+        scored = next(self.score_many([(source, target)]))
+        if scored.fault:
+            raise _cannot_be_scored(source, target, scored.fault)
+        return scored
 
     def batch(self, pairs: Sequence[tuple[str, str]]) -> Batch:
         """Given sources and targets as a batch; what is drawn for them follows from their numbers."""
@@ -241,14 +218,9 @@ class Model:
     def _rows(self, source: str, target: str) -> Mapping[str, Row]:
         """The rows of a pair; one that does not fit together is refused."""
         try:
-            rows = self.collation.encode(source, target)
+            return read_pair(self.collation, source, target)
         except Misfit as misfit:
-            told = str(misfit)
-        else:
-            if isinstance(self.collation, TextCollation) or all(len(row) for row in rows.values()):
-                return rows
-            told = "a side of it is empty"
-        raise DataError(f"a pair cannot be scored: {told}. The pair is {source[:60]!r} and {target[:60]!r}")
+            raise _cannot_be_scored(source, target, str(misfit)) from None
 
     @property
     def numbers(self) -> bool:
@@ -280,12 +252,12 @@ class Model:
         if not pairs:
             return []
         system, _ = self._generator()
+        batch = self.batch(pairs)
         sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
         encoded = [
             (self.texts.source.encode(source), self.texts.target.encode(target))
             for source, (_, target) in zip(sources, pairs, strict=True)
         ]
-        batch = self.batch(pairs)
         pictures: list[AlignmentPicture] = []
         for source, (_, target), (from_, to), layers in zip(
             sources, pairs, encoded, source_attention(system, batch), strict=True
@@ -329,8 +301,6 @@ class Model:
                 rows = self.collation.encode(example.source, example.target)
             except Misfit:
                 return False
-            if isinstance(self.system, Acceptor) and not self.numbers and UNKNOWN in rows["target"]:
-                return False
             long = any(len(rows[name]) > limit for name in self.collation.bounded)
             return not long and all(len(row) for row in rows.values())
 
@@ -369,14 +339,19 @@ class Model:
         )
 
     def perplexity(self, examples: Sequence[Example]) -> Score:
-        """Perplexity of the given targets, teacher-forced, per token of the model."""
+        """Perplexity of the given targets, per token of the model; of texts that are written, teacher-forced."""
         scored = list(self.score_many((example.source, example.target) for example in examples))
         return perplexity(
             [max(0.0, -one.log_probability) for one in scored],
             [len(one.log_probabilities) for one in scored],
             unit=self.texts.target.unit,
+            name="perplexity" if isinstance(self.system, Labelling) else "perplexity (teacher-forced)",
             resamples=self.recipe.evaluation.resamples,
         )
+
+
+def _cannot_be_scored(source: str, target: str, fault: str) -> DataError:
+    return DataError(f"a pair cannot be scored: {fault}. The pair is {source[:60]!r} and {target[:60]!r}")
 
 
 def check_shapes(expected: dict[str, tuple[int, ...]], folder: RunFolder) -> None:

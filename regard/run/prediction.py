@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from regard.data.batch import Sources
 from regard.data.collation import Collation, TextCollation
@@ -12,11 +11,29 @@ from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
-from regard.special import UNKNOWN
+from regard.special import NAMES, UNKNOWN
 from regard.text import Tokenizer
+from regard.text.beginning import LONGEST_TEXT, encode_beginning
 
 AHEAD = 16
 """So many batches of texts are read ahead and sorted by length, so that alike lengths are searched together."""
+
+MOST_CHARACTERS = 2**24
+"""Texts are read ahead no further than so many characters, however many lines that are."""
+
+
+def windows(texts: Iterable[str], ahead: int) -> Iterator[list[str]]:
+    """Texts in order, `ahead` at a time; fewer where they are very long."""
+    window: list[str] = []
+    characters = 0
+    for text in texts:
+        window.append(text)
+        characters += len(text)
+        if len(window) == ahead or characters >= MOST_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +51,9 @@ class Output:
 class Prediction:
     """What was made of one text. A blank text has no outputs.
 
-    `cut_source` counts tokens of the source beyond the limit, which were not read; `fault` says what was wrong with
-    the source where it could not be read at all; `unseen` are attributes that training did not have, and that are
-    left out.
+    `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
+    them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
+    training did not have, and that are left out; `remark` says what else was not done as asked.
     """
 
     source: str
@@ -44,6 +61,7 @@ class Prediction:
     cut_source: int = 0
     fault: str = ""
     unseen: tuple[str, ...] = ()
+    remark: str = ""
     alignment: AlignmentPicture | None = None
 
     @property
@@ -77,6 +95,7 @@ class SourceLine:
     cut: int = 0
     fault: str = ""
     unseen: tuple[str, ...] = ()
+    remark: str = ""
     prefix: tuple[int, ...] = ()  # how the output begins, where there is nothing but that to read
 
 
@@ -85,6 +104,9 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
     if not line.strip():
         return SourceLine(rows={}, items=0, readable=False)
     try:
+        columns = collation.source.columns(line)
+        if not collation.source.tabs and "\t" in columns[0]:
+            raise collation.source.wrong_columns(len(columns), line.count("\t") + 1)
         rows = collation.source.encode(line)
     except Misfit as misfit:
         return unreadable(str(misfit))
@@ -102,7 +124,14 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
 
 def answered(text: str, line: SourceLine, outputs: tuple[Output, ...]) -> Prediction:
     """What was made of a line, and what was wrong with it."""
-    return Prediction(source=text, outputs=outputs, cut_source=line.cut, fault=line.fault, unseen=line.unseen)
+    return Prediction(
+        source=text,
+        outputs=outputs,
+        cut_source=line.cut,
+        fault=line.fault,
+        unseen=line.unseen,
+        remark=line.remark,
+    )
 
 
 def unreadable(fault: str) -> SourceLine:
@@ -111,14 +140,18 @@ def unreadable(fault: str) -> SourceLine:
 
 
 def read_beginning(target: Tokenizer, line: str, limit: int) -> SourceLine:
-    """What a language model goes on from; a blank line is the beginning of all."""
-    try:
-        prefix = forced_tokens(line, target)
-    except UsageError as error:
-        return unreadable(str(error))
-    if len(prefix) > limit:
-        return unreadable(f"a beginning of {len(prefix)} tokens is longer than data.max_length ({limit})")
-    return SourceLine(rows={}, items=len(prefix), prefix=prefix)
+    """What a language model goes on from; a blank line is the beginning of all. Unknown words are read as such."""
+    encoding = encode_beginning(target, line)
+    if len(encoding) > limit:
+        count = f"more than {LONGEST_TEXT:,}" if len(encoding) > LONGEST_TEXT else len(encoding)
+        return unreadable(f"a beginning of {count} tokens is longer than data.max_length ({limit})")
+    unknown = [line[slice(*span)] for id_, span in zip(encoding.ids, encoding.spans, strict=True) if id_ == UNKNOWN]
+    words, one = ", ".join([*map(repr, unknown[:3]), *(("…",) if len(unknown) > 3 else ())]), len(unknown) == 1
+    remark = (
+        f"{words} {'is' if one else 'are'} not in the vocabulary and {'was' if one else 'were'} read as "
+        f"{NAMES[UNKNOWN]}"
+    )
+    return SourceLine(rows={}, items=len(encoding), prefix=encoding.ids, remark=remark if unknown else "")
 
 
 def by_length(lines: Sequence[SourceLine]) -> list[int]:
@@ -161,9 +194,8 @@ class Predictor:
 
     def run(self, texts: Iterable[str], first: int = 0) -> Iterator[Prediction]:
         """One prediction for each text, in order; the texts are numbered from `first`."""
-        rest = iter(texts)
         number = first
-        while window := list(islice(rest, self.ahead)):
+        for window in windows(texts, self.ahead):
             yield from self._window(window, number)
             number += len(window)
 
@@ -175,7 +207,8 @@ class Predictor:
         while search.busy:
             found.update((finished.id, finished) for finished in search.step())
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), start=first):
-            outputs = tuple(self._output(one) for one in found[number].hypotheses) if number in found else ()
+            begun = text if UNKNOWN in line.prefix else ""
+            outputs = tuple(self._output(one, begun) for one in found[number].hypotheses) if number in found else ()
             yield answered(text, line, outputs)
 
     def _read(self, text: str) -> SourceLine:
@@ -192,15 +225,22 @@ class Predictor:
             prefix=self.prefix or line.prefix,
         )
 
-    def _output(self, hypothesis: Hypothesis) -> Output:
+    def _output(self, hypothesis: Hypothesis, begun: str) -> Output:
+        """`begun` is the beginning as it was typed, where there are unknown words in it."""
         target = self.collation.target
         return Output(
-            text=one_line(target.decode(hypothesis.tokens)),
+            text=one_line(_go_on(target, begun, hypothesis.tokens) if begun else target.decode(hypothesis.tokens)),
             pieces=tuple(target.piece(id_) for id_ in hypothesis.tokens),
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
             complete=hypothesis.complete,
         )
+
+
+def _go_on(target: Tokenizer, begun: str, tokens: Sequence[int]) -> str:
+    """A text as it was typed, and what a model writes behind it."""
+    read = target.decode(target.encode(begun).ids)
+    return (begun if read.endswith(" ") else begun.rstrip(" ")) + target.decode(tokens)[len(read) :]
 
 
 def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:
@@ -209,7 +249,7 @@ def forced_tokens(prefix: str, target: Tokenizer) -> tuple[int, ...]:
     Where the text stops inside a word, its last tokens are not those of the whole word: what comes out begins with the
     text, but along a path the model has hardly learned.
     """
-    encoding = target.encode(prefix)
+    encoding = encode_beginning(target, prefix)
     for id_, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
         if id_ == UNKNOWN:
             raise UsageError(

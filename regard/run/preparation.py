@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data import Ledger, Store, cache_folder, prepare, read_examples, split_off, store_key
 from regard.data.collation import Collation
 from regard.data.corpus import Redraw
-from regard.data.example import Example, Misfit
+from regard.data.example import Example, Misfit, NothingToLearn
 from regard.data.pictures import beside_files, picture_key
 from regard.data.store import hash_file
 from regard.errors import DataError
@@ -59,13 +60,13 @@ def examples_of(recipe: Recipe, paths: Paths, ledger: Ledger) -> list[Example]:
 def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     """Read, split, learn the vocabularies (or take those of the folder), encode."""
     ledger = Ledger()
-    train, valid, test, split = _sets(recipe, ledger)
+    train, valid, test, split = read_sets(recipe, ledger)
     texts = _texts(recipe, folder, train)
     further = {name: examples_of(recipe, paths, ledger) for name, paths in recipe.data.further.items()}
+    key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
     if recipe.model.decoder.attends and recipe.reads_text:
         for example in (*valid, *test, *(one for each in further.values() for one in each)):
-            gold_links(example)  # a link that cannot be is better told before training than after it
-    key, collation = _text_key(recipe, folder), build_collation(recipe, texts)
+            _check_links(collation, example)
     if recipe.data.bad_lines == "refuse":
         for example in (*test, *(one for each in further.values() for one in each)):
             _check_fit(collation, example)
@@ -81,10 +82,18 @@ def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
     )
 
 
+def _check_links(collation: Collation, example: Example) -> None:
+    """A link that cannot be is better told before training than after it; columns are told of by themselves."""
+    with suppress(Misfit):
+        gold_links(example, collation.source.columns(example.source)[0])
+
+
 def _check_fit(collation: Collation, example: Example) -> None:
     """What cannot be judged is better told before training than after it."""
     try:
         collation.encode(example.source, example.target)
+    except NothingToLearn:
+        return  # left out and counted
     except Misfit as misfit:
         raise DataError(
             f"{example.place}: {misfit}. Mend the line, or set `data.bad_lines: skip` to judge the others"
@@ -99,7 +108,7 @@ def write_prepared(prepared: Prepared, folder: RunFolder) -> None:
     prepared.ledger.write(folder.data / "skipped.tsv")
 
 
-def _sets(
+def read_sets(
     recipe: Recipe, ledger: Ledger
 ) -> tuple[list[Example], list[Example], list[Example], dict[str, list[Example]]]:
     """Training, validation and test examples; what the recipe does not name is split off the training data."""

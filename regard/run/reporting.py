@@ -28,6 +28,7 @@ from regard.run.alignment import gold_links
 from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared
+from regard.run.validation import judged_by
 from regard.text import Tokenizer
 from regard.training import Progress
 
@@ -42,6 +43,7 @@ PIPELINE = {
     "tagging": "token-classification",
     "classification": "text-classification",
     "rating": "text-classification",
+    "captioning": "image-to-text",
     "pretraining": "fill-mask",
 }
 
@@ -76,7 +78,7 @@ def report_data(
         run=str(folder.path),
         recipe=dump_recipe(model.recipe),
         facts=[*model_facts(model), *start_facts(history)],
-        data=data_facts(model.recipe, prepared),
+        data=[*data_facts(model.recipe, prepared), ("Chosen by", judged_by(model, len(prepared.valid_examples)))],
         findings=prepared.ledger.summary().splitlines(),
         training=history.training,
         validation=history.validation,
@@ -138,7 +140,11 @@ def pictures(model: Model, evaluation: Evaluation, count: int = PICTURES) -> lis
             source=picture.source,
             target=picture.target,
             weights=picture.weights,
-            gold=gold_links(example) if model.aligns_words and prediction.text == example.target else None,
+            gold=(
+                gold_links(example, model.collation.source.columns(example.source)[0])
+                if model.aligns_words and prediction.text == example.target
+                else None
+            ),
             title=prediction.text,
         )
         for picture, (example, prediction) in zip(drawn, chosen, strict=True)

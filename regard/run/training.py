@@ -1,5 +1,6 @@
 """Training as people ask for it: from a recipe to a run folder that holds a finished, judged model."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
 from regard.run.starting import check_start, start_system
-from regard.run.validation import judge_by
+from regard.run.validation import Judge, judge_by
 from regard.run.watching import watch
 from regard.training import (
     Event,
@@ -31,7 +32,11 @@ from regard.training import (
     load_weights,
     weights,
 )
+from regard.training.compiling import compile_layers
 from regard.training.interrupt import heeding_signals
+from regard.training.processes import Alone, Processes
+from regard.training.recompute import recompute_layers
+from regard.training.starting import StartReport
 
 MAY_CHANGE = {
     "training": {
@@ -45,6 +50,8 @@ MAY_CHANGE = {
         "tensorboard",
         "warmup",
         "clip",
+        "accumulate",
+        "parallel",
     },
     "search": None,
     "evaluation": None,
@@ -65,35 +72,82 @@ class Trained:
     ledger: Ledger
 
 
-def train(recipe: Recipe, *, observers: Sequence[Observer] = (), overwrite: bool = False) -> Trained:
-    """Train what a recipe describes into its run folder, going on where an earlier call stopped."""
+def train(
+    recipe: Recipe,
+    *,
+    observers: Sequence[Observer] = (),
+    overwrite: bool = False,
+    processes: Processes | None = None,
+) -> Trained:
+    """Train what a recipe describes into its run folder, going on where an earlier call stopped.
+
+    Of several processes the main one calls this, and the others call `assist`.
+    """
+    processes = processes or Alone()
     folder = RunFolder(Path(recipe.run))
     folder.create()
     with folder.locked(), heeding_signals():
-        check_start(recipe, folder, overwrite=overwrite)
-        if overwrite:
-            folder.clear()
-        recipe = check_same(recipe, folder)
-        if recipe.training.threads:
-            torch.set_num_threads(recipe.training.threads)
-        prepared = prepare_run(recipe, folder)
-        check_data(prepared, folder)
-        folder.write_recipe(recipe)
-        write_prepared(prepared, folder)
-        model, outcome = _fit(recipe, folder, prepared, observers)
-        if reading := model.best_reading(prepared.valid_examples):
-            model = model.with_reading(reading)
-        folder.write_recipe(model.recipe)
-        evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
-        write_results(folder, model, prepared, evaluations, outcome.progress)
+        with processes.main_first():
+            check_start(recipe, folder, overwrite=overwrite)
+            if overwrite:
+                folder.clear()
+            recipe = check_same(recipe, folder)
+            prepared = _prepare(recipe, folder, processes)
+            check_data(prepared, folder)
+            folder.write_recipe(recipe)
+            write_prepared(prepared, folder)
+        built = _build(recipe, folder, prepared, processes)
+        outcome = _run_watched(built, folder, prepared, observers)
+        model = built.model
+        with processes.working_alone():
+            _choose_weights(built.trainer)
+            folder.write_weights(weights(model.system))
+            model.system.eval()
+            if reading := model.best_reading(prepared.valid_examples):
+                model = model.with_reading(reading)
+            folder.write_recipe(model.recipe)
+            evaluations = {name: model.evaluate(examples) for name, examples in prepared.tests.items()}
+            write_results(folder, model, prepared, evaluations, outcome.progress)
         return Trained(model, outcome, evaluations, prepared.ledger)
 
 
-def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> tuple[Model, Outcome]:
+def assist(recipe: Recipe, processes: Processes) -> None:
+    """Be another process of a training than the main one: learn from a part of each batch, and write nothing."""
+    folder = RunFolder(Path(recipe.run))
+    with heeding_signals():
+        with processes.main_first():
+            prepared = _prepare(recipe, folder, processes)
+        _build(recipe, folder, prepared, processes).trainer.run()
+
+
+def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepared:
+    if recipe.training.threads:
+        torch.set_num_threads(recipe.training.threads)
+    prepared = prepare_run(recipe, folder)
+    if (rows := len(prepared.train)) < processes.world:
+        raise UsageError(f"{processes.world} processes cannot share {rows} training examples; start at most {rows}")
+    return prepared
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A model, what trains and judges it, and what it starts from. Nobody listens yet."""
+
+    model: Model
+    trainer: Trainer
+    judge: Judge
+    start: StartReport | None
+
+
+def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Processes) -> _Built:
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
     system = system_for(recipe, texts)
     start = start_system(system, texts, recipe, folder)
+    if recipe.training.compile:
+        compile_layers(system)
+    if recipe.training.recompute:
+        recompute_layers(system)
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(
@@ -106,15 +160,8 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
     )
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
-    def keep_best(event: Event) -> None:
-        """Whoever stops a training has the best model so far."""
-        if isinstance(event, Validated) and event.gained:
-            folder.write_weights(weights(system))
-
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
     validate = judge_by(valid, judge, model, prepared.valid_examples)
-    epoch = corpus.batches_in_epoch()
-    watching = watch(folder, model, prepared, validate, [keep_best, *observers], epoch=epoch)
     trainer = Trainer(
         system,
         corpus,
@@ -122,16 +169,28 @@ def _fit(recipe: Recipe, folder: RunFolder, prepared: Prepared, observers: Seque
         objective=build_objective(recipe),
         validate=validate,
         checkpoints=folder.checkpoints,
-        observers=[watching],
+        processes=processes,
     )
-    if start is not None:
-        trainer.tell(StartedFrom(trainer.progress, recipe.model.start_from or "", tuple(start.summary())))
+    return _Built(model, trainer, validate, start)
+
+
+def _run_watched(built: _Built, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
+    """Train, with all that is written and told while it goes on."""
+    model, trainer = built.model, built.trainer
+
+    def keep_best(event: Event) -> None:
+        """Whoever stops a training has the best model so far."""
+        if isinstance(event, Validated) and event.gained:
+            folder.write_weights(weights(model.system))
+
+    epoch = trainer.corpus.batches_in_epoch()
+    watching = watch(folder, model, prepared, built.judge, [keep_best, *observers], epoch=epoch)
+    trainer.observers = [watching]
+    if built.start is not None:
+        start = model.recipe.model.start_from or ""
+        trainer.tell(StartedFrom(trainer.progress, start, tuple(built.start.summary())))
     with watching:
-        outcome = trainer.run()
-    _choose_weights(trainer)
-    folder.write_weights(weights(system))
-    system.eval()
-    return model, outcome
+        return trainer.run()
 
 
 def _choose_weights(trainer: Trainer) -> None:
@@ -145,6 +204,7 @@ def _choose_weights(trainer: Trainer) -> None:
     for candidate in candidates:
         load_weights(trainer.system, candidate)
         values.append(trainer.validate(trainer.system).value if len(candidates) > 1 else 0.0)
+    values = [value if math.isfinite(value) else -math.inf for value in values]
     load_weights(trainer.system, candidates[values.index(max(values))])
 
 

@@ -12,11 +12,15 @@ from regard.run.prediction import Prediction
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an output is written: its text, `best` rows of line, score and text, a column of links, or JSON."""
+    """How an output is written: its text, `best` rows of line, score and text, a column of links, or JSON.
+
+    `probable`: outputs have probabilities, which numbers have not.
+    """
 
     best: int = 1
     align: bool = False
     jsonl: bool = False
+    probable: bool = True
 
     def lines(self, prediction: Prediction, number: int) -> Iterator[str]:
         """The lines for the prediction of line `number`."""
@@ -37,9 +41,10 @@ class Form:
             "source": prediction.source,
             "text": prediction.text,
             "score": prediction.score if prediction.outputs else None,
-            "log_probability": prediction.log_probability if prediction.outputs else None,
-            "complete": not prediction.cut_output,
         }
+        if self.probable:
+            record["log_probability"] = prediction.log_probability if prediction.outputs else None
+        record["complete"] = not prediction.cut_output
         if self.best > 1:
             record["nbest"] = [
                 {"text": one.text, "score": one.score, "log_probability": one.log_probability, "complete": one.complete}
@@ -49,12 +54,14 @@ class Form:
             record["alignment"] = column
         if prediction.fault:
             record["fault"] = prediction.fault
+        if prediction.remark:
+            record["remark"] = prediction.remark
         return record
 
 
 @dataclass(slots=True)
 class Tally:
-    """Lines that were read in part or not at all, and outputs that were cut."""
+    """Lines that were read in part or not at all, or with something to tell, and outputs that were cut."""
 
     sources: int = 0
     outputs: int = 0
@@ -62,12 +69,17 @@ class Tally:
     first_fault: str = ""
     unseen: int = 0
     first_unseen: str = ""
+    remarks: int = 0
+    first_remark: str = ""
 
     def add(self, place: str, prediction: Prediction) -> None:
         self.sources += bool(prediction.cut_source)
         self.outputs += prediction.cut_output
         self.faults += bool(prediction.fault)
         self.unseen += bool(prediction.unseen)
+        self.remarks += bool(prediction.remark)
+        if prediction.remark and not self.first_remark:
+            self.first_remark = f"{place}: {prediction.remark}"
         if prediction.unseen and not self.first_unseen:
             self.first_unseen = f"{place}: {prediction.unseen[0]!r}"
         if prediction.fault and not self.first_fault:
@@ -81,6 +93,8 @@ class Tally:
         self.first_fault = self.first_fault or later.first_fault
         self.unseen += later.unseen
         self.first_unseen = self.first_unseen or later.first_unseen
+        self.remarks += later.remarks
+        self.first_remark = self.first_remark or later.first_remark
 
     def record(self) -> dict[str, object]:
         """This as JSON has it."""
@@ -89,8 +103,13 @@ class Tally:
     @staticmethod
     def from_record(record: Mapping[str, object]) -> "Tally":
         """What `record` gave."""
-        numbers = {name: cast(int, record[name]) for name in ("sources", "outputs", "faults", "unseen")}
-        return Tally(**numbers, first_fault=str(record["first_fault"]), first_unseen=str(record["first_unseen"]))
+        numbers = {name: cast(int, record[name]) for name in ("sources", "outputs", "faults", "unseen", "remarks")}
+        return Tally(
+            **numbers,
+            first_fault=str(record["first_fault"]),
+            first_unseen=str(record["first_unseen"]),
+            first_remark=str(record["first_remark"]),
+        )
 
     def told(self, limit: int) -> Iterator[str]:
         """Sentences for people; `limit` is the recipe's `data.max_length`."""
@@ -105,15 +124,22 @@ class Tally:
                 f"{self.faults:,} line{'' if one else 's'} could not be read and {'was' if one else 'were'} answered "
                 f"with a blank line; the first: {self.first_fault}"
             )
-        if self.sources:
+        if self.remarks:
             yield (
-                f"{self.sources:,} lines were longer than {limit} tokens (data.max_length) and only their beginning "
-                "was read"
+                f"{self.remarks:,} line{'' if self.remarks == 1 else 's'} with something to tell (--jsonl tells all of "
+                f"them); the first: {self.first_remark}"
+            )
+        if self.sources:
+            one = self.sources == 1
+            yield (
+                f"{self.sources:,} line{' was' if one else 's were'} longer than {limit} tokens (data.max_length) and "
+                f"only {'its' if one else 'their'} beginning was read"
             )
         if self.outputs:
+            one = self.outputs == 1
             yield (
-                f"{self.outputs:,} outputs reached the limit of length (search.max_length, search.max_ratio) before "
-                "their end"
+                f"{self.outputs:,} output{'' if one else 's'} reached the limit of length (search.max_length, "
+                f"search.max_ratio) before {'its' if one else 'their'} end"
             )
 
 

@@ -1,6 +1,6 @@
 """One function that trains a tokenizer of any unit, and one that loads it again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, assert_never, get_args
 
@@ -34,8 +34,11 @@ def train_tokenizer(
     normal: Form = "none",
     lowercase: bool = False,
     codes: Path | None = None,
+    whole: Sequence[str] = (),
 ) -> Tokenizer:
     """A tokenizer for some texts, of at most `size` ids (bytes always have 260).
+
+    Words of `whole` are one piece each of a bpe or unigram vocabulary; other units cut all words by the same rule.
 
     The result depends on the texts and the settings alone, for word, character, codes and inflection not even on the
     order of the texts. `tokenizer.size` is the size that was reached.
@@ -48,13 +51,16 @@ def train_tokenizer(
         raise UsageError("unit codes needs a codes file, and no other unit uses one")
     normaliser = Normaliser(form=normal, lowercase=lowercase)
     if normaliser.changes_nothing:
-        return _train(texts, unit=unit, size=size, minimum_count=minimum_count, codes=codes)
+        return _train(texts, unit=unit, size=size, minimum_count=minimum_count, codes=codes, whole=whole)
+    kept = [normaliser.normalise(word).text for word in whole]
     normalised = (normaliser.normalise(text).text for text in texts)
-    inner = _train(normalised, unit=unit, size=size, minimum_count=minimum_count, codes=codes)
+    inner = _train(normalised, unit=unit, size=size, minimum_count=minimum_count, codes=codes, whole=kept)
     return NormalisedTokenizer(inner=inner, normaliser=normaliser)
 
 
-def _train(texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, codes: Path | None) -> StoredTokenizer:
+def _train(
+    texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, codes: Path | None, whole: Sequence[str]
+) -> StoredTokenizer:
     match unit:
         case "word":
             return WordTokenizer.train(texts, size=size, minimum_count=minimum_count)
@@ -63,7 +69,7 @@ def _train(texts: Iterable[str], *, unit: Unit, size: int, minimum_count: int, c
         case "byte":
             return ByteTokenizer()
         case "bpe" | "unigram":
-            return PieceTokenizer.train(texts, unit=unit, size=size, minimum_count=minimum_count)
+            return PieceTokenizer.train(texts, unit=unit, size=size, minimum_count=minimum_count, whole=whole)
         case "codes":
             assert codes is not None
             return CodesTokenizer.train(texts, codes=Codes.read(codes), size=size, minimum_count=minimum_count)

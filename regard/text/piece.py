@@ -25,7 +25,7 @@ from regard.special import END, FIRST_FREE, PAD, START, UNKNOWN
 from regard.text.encoding import Encoding
 from regard.text.lattice import Edges, draw_cuts, edges
 from regard.text.merges import merge, random_for
-from regard.text.piece_training import APART, train_model
+from regard.text.piece_training import APART, WHOLE_SCORE, train_model
 from regard.text.storage import Fields, Stored, read_bytes, refuse, write_tokenizer
 from regard.text.tokenizer import Draw
 from regard.text.utf8 import UNKNOWN_SIGN, join_surfaces, reserved_name, reserved_surfaces, show, to_bytes
@@ -67,9 +67,12 @@ class PieceTokenizer:
         self._edges = lru_cache(maxsize=65536)(self._find_edges)
 
     @classmethod
-    def train(cls, texts: Iterable[str], *, unit: str, size: int, minimum_count: int = 1) -> "PieceTokenizer":
+    def train(
+        cls, texts: Iterable[str], *, unit: str, size: int, minimum_count: int = 1, whole: Sequence[str] = ()
+    ) -> "PieceTokenizer":
         """A model of some texts with at most `size` ids; `tokenizer.size` says how many there were to find."""
-        return cls(unit=unit, model=train_model(texts, unit=unit, size=size, minimum_count=minimum_count))
+        model = train_model(texts, unit=unit, size=size, minimum_count=minimum_count, whole=whole)
+        return cls(unit=unit, model=model)
 
     @classmethod
     def restore(cls, fields: Fields, *, unit: str) -> "PieceTokenizer":
@@ -131,6 +134,8 @@ class PieceTokenizer:
         return ids
 
     def _draw_pieces(self, word: str, rate: float, random: Random) -> list[str]:
+        if self._scores.get(word, 0.0) == WHOLE_SCORE:
+            return [word]
         if self.unit == "bpe":
             return merge(word, self._rank, everywhere=False, rate=rate, random=random)
         cuts = draw_cuts(self._edges(word), rate, random)

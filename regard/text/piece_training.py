@@ -6,6 +6,7 @@ and where the texts hold less than that size, it makes as many pieces as it find
 """
 
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -24,6 +25,10 @@ unknowns. The names of its control pieces hold one of them, so that no text can 
 SMALLEST: Final = FIRST_FREE + 256 + 2
 """Reserved ids, bytes, the space, and one piece."""
 
+WHOLE_SCORE: Final = 1.0
+"""The score of pieces that are never cut; those that are learned have scores of at most 0."""
+
+_USER_DEFINED: Final = b"\x04"
 _COVERAGE: Final = 0.9995
 """Share of the text whose characters get an id each; the rest keeps the ids of bytes in use."""
 
@@ -34,14 +39,19 @@ _MOST_COPIES: Final = 16
 """How often one line may count for a unigram model."""
 
 
-def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: int) -> bytes:
-    """The serialised sentencepiece model of some texts."""
-    if size < SMALLEST:
+def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: int, whole: Sequence[str] = ()) -> bytes:
+    """The serialised sentencepiece model of some texts; words of `whole` are a piece each, whatever the texts are.
+
+    sentencepiece makes no piece of letters and other signs together, so `<BT>` would be three however frequent it is.
+    """
+    smallest = SMALLEST + len(whole)
+    if size < smallest:
         raise RecipeError(
-            f"text.size is {size}, but unit {unit} needs {SMALLEST} or more: all 256 bytes have an id, so that every "
+            f"text.size is {size}, but unit {unit} needs {smallest} or more: all 256 bytes have an id, so that every "
             "text can be written; choose a larger size, or unit character"
         )
     kept_texts = list(texts)
+    size -= len(whole)
     alphabet = _alphabet(kept_texts, room=(size - FIRST_FREE - 256) // 2, minimum_count=minimum_count)
     stretches = Counter(_stretches(kept_texts, alphabet)) or Counter([" "])
     model = BytesIO()
@@ -69,7 +79,17 @@ def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: in
         bos_piece="\u2585bos",
         eos_piece="\u2585eos",
     )
-    return model.getvalue()
+    return model.getvalue() + b"".join(map(_whole_piece, whole))
+
+
+def _whole_piece(word: str) -> bytes:
+    """A piece behind those of a model: where messages of Protocol Buffers are joined, repeated fields go on.
+
+    Asked for it, sentencepiece itself would put such pieces before the bytes, whose ids are fixed here.
+    """
+    text = f"\u2581{word}".encode()
+    piece = b"\x0a" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", WHOLE_SCORE) + b"\x18" + _USER_DEFINED
+    return b"\x0a" + bytes([len(piece)]) + piece
 
 
 def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[str]:

@@ -1,6 +1,7 @@
 """How is θ found?"""
 
 from regard.training.checkpoints import Checkpoint, Checkpoints
+from regard.training.contracts import Corpus, Outcome, Verdict
 from regard.training.events import (
     Ended,
     Event,
@@ -18,7 +19,7 @@ from regard.training.events import (
 )
 from regard.training.health import Health
 from regard.training.interrupt import Interrupted
-from regard.training.loop import Corpus, Outcome, Trainer, Verdict
+from regard.training.loop import Trainer
 from regard.training.objective import Likelihood, Objective
 from regard.training.progress import Progress
 from regard.training.settings import Fall, Settings, learning_rate

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch.nn import Parameter
 
-from regard.errors import UsageError
+from regard.errors import RecipeError
 from regard.training.settings import Settings
 
 _LAYER = re.compile(r"\.(?:layers|network\.directions\.\d+)\.(\d+)\.")
@@ -33,10 +33,10 @@ def groups(named_parameters: Iterable[tuple[str, Parameter]], settings: Settings
         _check(setting, beginnings, named)
     learning = [name for name in named if _longest(name, settings.freeze) is None]
     if not learning:
-        raise UsageError("`training.freeze` freezes every parameter, so that nothing could be learned; leave some out")
+        raise RecipeError("`training.freeze` freezes every parameter, so that nothing could be learned; leave some out")
     for beginning in settings.rates:
         if not any(_begins(name, beginning) for name in learning):
-            raise UsageError(f"`training.rates` has a factor for {beginning!r}, all of which is frozen; leave it out")
+            raise RecipeError(f"`training.rates` has a factor for {beginning!r}, all of which is frozen; leave it out")
     by_layer = layer_factors(list(named), settings.layer_decay)
     found: dict[float, list[str]] = {}
     for name in learning:
@@ -55,7 +55,7 @@ def layer_factors(names: Sequence[str], decay: float | None) -> dict[str, float]
         return dict.fromkeys(names, 1.0)
     layers = {name: int(match[1]) for name in names if (match := _LAYER.search(name))}
     if not layers:
-        raise UsageError("`training.layer_decay` has no effect on a model without layers; leave it out")
+        raise RecipeError("`training.layer_decay` has no effect on a model without layers; leave it out")
     depth: dict[str, int] = {}
     for name, layer in layers.items():
         part = name.partition(".")[0]
@@ -77,7 +77,7 @@ def _check(setting: str, beginnings: Iterable[str], named: Mapping[str, Paramete
             parts.pop()
         depth, known = len(parts) + 1, ".".join(parts)
         there = dict.fromkeys(".".join(name.split(".")[:depth]) for name in named if not known or _begins(name, known))
-        raise UsageError(
+        raise RecipeError(
             f"`training.{setting}` names {beginning!r}, with which no parameter begins; there are {', '.join(there)} "
             "(tied weights have the first of their names)"
         )

@@ -45,12 +45,14 @@ class Interrupt:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Signals wait until the end of what must be whole, and are looked for in `number`."""
+        """Signals wait until the end of what must be whole; who looks for them in `number` is in time to save."""
         before, self.holding = self.holding, True
         try:
             yield
         finally:
             self.holding = before
+        if self.number is not None and not before:
+            raise Interrupted(self.number)
 
     @contextmanager
     def let_through(self) -> Iterator[None]:

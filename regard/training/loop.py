@@ -2,31 +2,39 @@
 
 A step is one optimiser update on one global batch, which may be split into micro-batches. The loss of a step is the sum
 over its tokens divided by their count, however it is split. Whatever happens between two steps (validation, saving, an
-interruption) leaves the next step as it would have been: random numbers of an update follow from (seed, step), and all
-state is in weights, optimiser, moving average, `Progress` and, for the next line of the log, `Meter`.
+interruption) leaves the next step as it would have been: random numbers of an update follow from (seed, step, rank),
+and all state is in weights, optimiser, moving average, `Progress` and, for the next line of the log, `Meter`.
+
+Of several processes each runs this loop, on its part of each batch. All are at the same step with the same `Progress`,
+for what decides how to go on is agreed on: sums, the time, a signal, a verdict. Only the main one judges and writes.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
-from regard.errors import DivergedError, ResourceError, out_of_memory
+from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
 from regard.models import System
 from regard.training.checkpoints import Checkpoints
+from regard.training.contracts import Corpus, Outcome, Verdict
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
+from regard.training.finite import ADVICE, check_finite
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
+from regard.training.limits import expected_steps, reason_to_end
 from regard.training.meter import Meter
 from regard.training.objective import Likelihood, Objective
 from regard.training.optimizers import build_optimizer
+from regard.training.parallel import build_learner
+from regard.training.processes import Alone, Processes
 from regard.training.progress import Progress
 from regard.training.saving import restore, snapshot
 from regard.training.settings import Settings, learning_rate
@@ -35,35 +43,6 @@ from regard.training.weights import MovingAverage
 SKIPS_IN_A_ROW = 3
 FINEST = 8
 """A batch that memory is too small for is split into at most so many times the micro-batches of the settings."""
-
-
-class Corpus(Protocol):
-    """Training data in an order that is a pure function of (seed, epoch, position)."""
-
-    def batches_in_epoch(self) -> int:
-        """About how many batches an epoch has."""
-        ...
-
-    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
-        """Global batches from a cursor on, for ever, each as micro-batches, with the cursor after it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a validation found. `value` is what checkpoints are compared by, larger is better."""
-
-    loss: float
-    value: float
-    metrics: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How training ended."""
-
-    progress: Progress
-    reason: str
 
 
 class Trainer:
@@ -79,26 +58,30 @@ class Trainer:
         checkpoints: Checkpoints,
         objective: Objective | None = None,
         observers: Sequence[Observer] = (),
+        processes: Processes | None = None,
     ) -> None:
+        self.processes = processes or Alone()
         self.system = system.double() if settings.precision == "float64" else system
         self.corpus = corpus
         self.settings = settings
         self.validate = validate
         self.checkpoints = checkpoints
-        self.objective = objective or Likelihood()
         self.observers = observers
         learning = groups(system.named_parameters(), settings)
         system.requires_grad_(False)
         for parameter in (one for group in learning for one in group.parameters):
             parameter.requires_grad_(True)
-        self.optimizer = build_optimizer(learning, settings)
-        self.moving = None if settings.moving_average is None else MovingAverage(system, settings.moving_average)
+        self.learner = build_learner(system, objective or Likelihood(), self.processes, settings.parallel)
+        learns = self.learner.system
+        self.optimizer = build_optimizer(groups(learns.named_parameters(), settings), settings)
+        self.moving = None if settings.moving_average is None else MovingAverage(learns, settings.moving_average)
         self.progress = Progress()
         self.meter = Meter()
+        self.saved_step: int | None = None
 
     def run(self) -> Outcome:
         """Go on from the latest checkpoint, or start, and train until a limit is reached."""
-        with heeding_signals() as self.interrupt:
+        with heeding_signals() as self.interrupt, self.processes.guarded():
             damages = self.resume()
             total = self.expected_steps()
             self.tell(Started(self.progress, total, self.estimate(total), tuple(damages)))
@@ -115,15 +98,17 @@ class Trainer:
         while not (reason := self.reason_to_end()):
             cursor, parts = next(batches)
             began = time.perf_counter()
-            self.system.train()
+            self.learner.module.train()
             self.update(parts, cursor)
-            self.meter.seconds += (elapsed := time.perf_counter() - began)
+            (elapsed,) = self.processes.largest(time.perf_counter() - began)
+            self.meter.seconds += elapsed
             self.progress = replace(self.progress, seconds=self.progress.seconds + elapsed)
             if self.progress.step:
                 self.between_steps()
-            if self.interrupt.number is not None:
+            (signalled,) = self.processes.largest(self.interrupt.number or 0)
+            if signalled:
                 self.save()
-                raise Interrupted(self.interrupt.number, self.progress.step)
+                raise Interrupted(int(signalled), self.progress.step)
         if not self.progress.step:
             self.judge()
             self.save()
@@ -134,13 +119,19 @@ class Trainer:
         failed = False
         while True:
             try:
-                for made in self.corpus.from_(self.progress.cursor, self.settings.accumulate):
+                for made in self.dealt(self.progress.cursor, self.settings.accumulate):
                     failed = False
                     yield made
-            except MemoryError as error:
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
                 if failed:
                     raise self.no_memory("the next batch could not be made") from error
                 failed = True
+
+    def dealt(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        """Batches from a cursor on, as micro-batches of this process."""
+        return self.corpus.from_(cursor, parts, rank=self.processes.rank, world=self.processes.world)
 
     def update(self, parts: Sequence[Batch], cursor: Cursor) -> None:
         """One optimiser update; left out, and counted, if its loss or gradient is not finite."""
@@ -148,11 +139,12 @@ class Trainer:
         rate = learning_rate(step, self.settings, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        count, total, likelihood = self.gradient(parts, step)
-        norm = float(torch.nn.utils.clip_grad_norm_(self.system.parameters(), self.settings.clip or math.inf))
+        count, total, likelihood = self.gradient(parts, step, before := self.progress.cursor)
+        norm = self.learner.clip(self.settings.clip)
         self.progress = self.progress.moved(cursor)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            self.skip(f"step {step}: loss {total / max(count, 1):.4g}, gradient norm {norm:.4g}")
+        if not (count and math.isfinite(total) and math.isfinite(norm)):
+            found = f"loss {total / count:.4g}, gradient norm {norm:.4g}" if count else "nothing to predict"
+            self.skip(f"step {step}: {found}; {self.corpus.where(before)}")
             return
         self.apply()
         if self.moving is not None:
@@ -161,38 +153,47 @@ class Trainer:
         clipped = bool(self.settings.clip) and norm > self.settings.clip
         self.meter.add(total=total, likelihood=likelihood, norm=norm, tokens=count, clipped=clipped)
 
-    def gradient(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
-        """The gradient of a batch: its tokens, loss and likelihood.
+    def gradient(self, parts: Sequence[Batch], step: int, at: Cursor) -> tuple[int, float, float]:
+        """The gradient of the batch at a cursor: its tokens, loss and likelihood.
 
         Where memory is too small for it, the same batch is tried again in more micro-batches.
         """
         finer = 1
         while True:
             try:
+                if finer > 1:
+                    _, parts = next(self.dealt(at, self.settings.accumulate * finer))
                 return self.backward(parts, step)
-            except (MemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError, IndexError) as error:
+                if out_of_bounds(error):
+                    raise self.unknown_id(step, at, error) from error
                 if not out_of_memory(error):
                     raise
                 self.optimizer.zero_grad(set_to_none=True)
-                if finer >= FINEST:
+                if finer >= FINEST or self.processes.world > 1:
                     tokens = sum(part.tokens for part in parts)
                     raise self.no_memory(f"a batch of {tokens:,} tokens does not fit, however it is split") from error
                 finer *= 2
-                _, parts = next(iter(self.corpus.from_(self.progress.cursor, self.settings.accumulate * finer)))
 
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """One pass over all micro-batches, with the random numbers of this step."""
-        torch.manual_seed(step_seed(self.settings.seed, step))
+        world = self.processes.world
+        torch.manual_seed(step_seed(self.settings.seed, step, self.processes.rank))
         self.optimizer.zero_grad(set_to_none=True)
-        count = sum(part.tokens for part in parts)
+        (count,) = self.processes.sums(sum(part.tokens for part in parts))
+        if not count:
+            return 0, 0.0, 0.0
         total = likelihood = 0.0
-        for part in parts:
-            with self.casting():
-                loss = self.objective(self.system, part, step=step)
-            (loss.sum / count).backward()
-            total += float(loss.sum.detach())
-            likelihood += float(loss.parts["likelihood"])
-        return count, total, likelihood
+        for number, part in enumerate(parts, start=1):
+            asked = part.tokens > 0  # of some rows nothing is asked, for there are fewer than processes
+            with self.learner.collecting(last=number == len(parts)):
+                with self.casting():
+                    learned = self.learner(part, step)
+                (learned.sum * (world / count if asked else 0.0)).backward()
+            total += float(learned.sum.detach()) if asked else 0.0
+            likelihood += float(learned.likelihood) if asked else 0.0
+        total, likelihood = self.processes.sums(total, likelihood)
+        return int(count), total, likelihood
 
     def apply(self) -> None:
         """Let the optimiser change the weights."""
@@ -214,11 +215,32 @@ class Trainer:
         return torch.autocast(next(self.system.parameters()).device.type, dtype=torch.bfloat16)
 
     def no_memory(self, reason: str) -> ResourceError:
-        """What ends a training whose memory is too small. No update was half done, so that its state can be saved."""
+        """What ends a training whose memory is too small. No update was half done, so that its state can be saved.
+
+        Not so by one process of several: the others are in the midst of an update.
+        """
+        if self.processes.world > 1:
+            return ResourceError(
+                f"there is not enough memory in process {self.processes.rank}: {reason}. Checkpoints, if there are "
+                "any, are intact: go on with a higher training.accumulate, or with `training.parallel: fsdp`"
+            )
         self.save()
         return ResourceError(
             f"there is not enough memory: {reason}. The state after step {self.progress.step:,} is saved; go on with a "
             "higher training.accumulate, or start anew with a smaller training.batch_tokens or data.max_length"
+        )
+
+    def unknown_id(self, step: int, at: Cursor, error: BaseException) -> DataError:
+        """What ends a training whose data is not what it was prepared as. No update was half done.
+
+        Of several processes one alone cannot save.
+        """
+        if self.processes.world == 1:
+            self.save()
+        return DataError(
+            f"step {step:,}: there is an id in the data that the model has no place for ({error}); "
+            f"{self.corpus.where(at)}. The prepared data is damaged: delete the folder of the cache "
+            "(REGARD_CACHE, or regard in ~/.cache), then run the same command again"
         )
 
     def skip(self, reason: str) -> None:
@@ -226,9 +248,7 @@ class Trainer:
         self.tell(Skipped(self.progress, reason))
         if self.progress.skipped > SKIPS_IN_A_ROW:
             raise DivergedError(
-                f"training diverged: {self.progress.skipped} updates in a row were not finite ({reason}). "
-                "Checkpoints, if there are any, are intact: go on with a lower training.learning_rate, a longer "
-                "training.warmup or a lower training.clip"
+                f"training diverged: {self.progress.skipped} updates in a row had to be left out ({reason}). {ADVICE}"
             )
 
     def between_steps(self) -> None:
@@ -251,13 +271,31 @@ class Trainer:
         began = time.perf_counter()
         self.system.eval()
         try:
-            with self.shown():
-                with self.interrupt.let_through():
-                    verdict = self.validate(self.system)
-                self.judged(verdict, time.perf_counter() - began)
-        except Interrupted as interrupted:
+            with self.learner.shown(self.system, None if self.moving is None else self.moving.values):
+                verdict, signalled = self.verdict()
+                if verdict is not None:
+                    (seconds,) = self.processes.largest(time.perf_counter() - began)
+                    self.judged(verdict, seconds)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise self.no_memory("a validation does not fit") from error
+        if verdict is None:
             self.save()
-            raise Interrupted(interrupted.number, self.progress.step) from None
+            raise Interrupted(signalled, self.progress.step)
+
+    def verdict(self) -> tuple[Verdict | None, int]:
+        """What the main process finds while the others wait; none, and a signal, where one came in between."""
+        found: dict[str, Any] = {}
+        if self.processes.main:
+            check_finite(self.system.named_parameters(), self.progress.step)
+            try:
+                with self.interrupt.let_through(), self.processes.working_alone():
+                    found = {"verdict": asdict(self.validate(self.system))}
+            except Interrupted as interrupted:
+                found = {"signal": interrupted.number}
+        found = self.processes.told_by_main(found)
+        return Verdict(**found["verdict"]) if "verdict" in found else None, found.get("signal", 0)
 
     def judged(self, verdict: Verdict, seconds: float) -> None:
         """Remember a verdict, and tell it while the system has the weights that were judged."""
@@ -268,29 +306,13 @@ class Trainer:
         gained = self.progress.best_step != before
         self.tell(Validated(self.progress, verdict.loss, verdict.metrics, gained))
 
-    def shown(self) -> AbstractContextManager[None]:
-        """The system has the weights that are judged, saved as the model and used in the end."""
-        return nullcontext() if self.moving is None else self.moving.shown()
-
     def reason_to_end(self) -> str:
         """Why training is over, or nothing."""
-        settings, progress = self.settings, self.progress
-        if settings.steps is not None and progress.step >= settings.steps:
-            return f"{_counted(progress.step, 'step')} done"
-        if settings.epochs is not None and progress.epoch >= settings.epochs:
-            return f"{_counted(progress.epoch, 'epoch')} done"
-        if settings.minutes is not None and progress.seconds >= 60 * settings.minutes:
-            return f"{settings.minutes:g} minutes are over"
-        if settings.patience is not None and progress.without_gain >= settings.patience:
-            return f"{_counted(progress.without_gain, 'validation')} without a gain"
-        return ""
+        return reason_to_end(self.settings, self.progress)
 
     def expected_steps(self) -> int | None:
         """About how many steps there will be at most, if that is known."""
-        limits = [] if self.settings.steps is None else [self.settings.steps]
-        if self.settings.epochs is not None:
-            limits.append(self.settings.epochs * self.corpus.batches_in_epoch())
-        return min(limits, default=None)
+        return expected_steps(self.settings, self.corpus.batches_in_epoch())
 
     def estimate(self, total: int | None) -> float | None:
         """Seconds to the end, from a few trial passes that leave no trace."""
@@ -299,11 +321,13 @@ class Trainer:
             return 0.0
         if total is None:
             return left
-        self.system.train()
+        self.learner.module.train()
         times: list[float] = []
-        for _, parts in self.corpus.from_(Cursor(epoch=self.progress.epoch, position=0), self.settings.accumulate):
+        at = Cursor(epoch=self.progress.epoch, position=0)
+        for after, parts in self.dealt(at, self.settings.accumulate):
             began = time.perf_counter()
-            self.gradient(parts, self.progress.step + 1)
+            self.gradient(parts, self.progress.step + 1, at)
+            at = after
             times.append(time.perf_counter() - began)
             if len(times) == 5:
                 break
@@ -313,14 +337,32 @@ class Trainer:
 
     def save(self) -> None:
         """Save, and delete what is needed neither to go on, nor as the best, nor for the average."""
-        if self.progress.step in self.checkpoints.steps():
+        if self.progress.step == self.saved_step:
             return
-        self.checkpoints.save(snapshot(self))
-        self.checkpoints.keep({self.progress.step, self.progress.best_step, *self.progress.validated})
+        checkpoint = snapshot(self)
+        if self.processes.main:
+            self.checkpoints.save(checkpoint)
+            self.checkpoints.keep({self.progress.step, self.progress.best_step, *self.progress.validated})
+        self.processes.told_by_main({})  # nobody leaves before all is written
+        self.saved_step = self.progress.step
         self.tell(Saved(self.progress))
 
     def resume(self) -> list[str]:
         """Take up the latest valid checkpoint, if there is one; returns what was found damaged.
+
+        The main process looks and tidies up; the others take up the same step.
+        """
+        damages: list[str] = []
+        if self.processes.main:
+            damages = self.take_up_latest()
+        told = self.processes.told_by_main({"saved": self.saved_step, "progress": self.progress.to_json()})
+        if not self.processes.main and told["saved"] is not None:
+            restore(self, self.checkpoints.load(told["saved"]))
+            self.saved_step, self.progress = told["saved"], Progress.from_json(told["progress"])
+        return damages
+
+    def take_up_latest(self) -> list[str]:
+        """Go on from the latest valid checkpoint.
 
         Later ones are damaged, and are set aside, for their steps come again. So is the best one, or one that was to be
         averaged, if it is damaged.
@@ -338,7 +380,7 @@ class Trainer:
             for step in sorted({progress.best_step, *progress.validated} - {0, progress.step})
             if (damage := self.checkpoints.damage(step))
         }
-        self.progress = progress.without(lost)
+        self.progress, self.saved_step = progress.without(lost), progress.step
         later = (step for step in self.checkpoints.steps() if step > progress.step)
         self.checkpoints.set_aside((*lost, *later))
         return [*damages, *lost.values()]
@@ -354,7 +396,3 @@ class Trainer:
 def step_seed(seed: int, step: int, rank: int = 0) -> int:
     """What torch's random state follows from in one update: the same whatever came before it."""
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0])
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from regard.training.groups import Group
 from regard.training.settings import Settings
+from regard.training.weights import share
 
 
 def build_optimizer(learning: Sequence[Group], settings: Settings) -> Optimizer:
@@ -43,4 +44,6 @@ def load_optimizer_state(
     for key, value in tensors.items():
         name, _, what = key.rpartition("/")
         if name in parameters:
-            optimizer.state[parameters[name]][what] = value.clone()
+            parameter = parameters[name]
+            mine = share(value, parameter) if value.shape == parameter.shape else value
+            optimizer.state[parameter][what] = mine.clone()

@@ -39,8 +39,8 @@ class Progress:
         return replace(self, epoch=cursor.epoch, position=cursor.position)
 
     def judged(self, value: float, *, average: int, fall_after: int | None = None) -> "Progress":
-        """After a validation whose `value` is better when larger; one that is not a number is no gain."""
-        gained = not math.isnan(value) and (self.best is None or value > self.best)
+        """After a validation whose `value` is better when larger; one that is not finite is no gain."""
+        gained = math.isfinite(value) and (self.best is None or value > self.best)
         flat = 0 if gained else self.flat + 1
         falling = fall_after is not None and flat >= fall_after
         return replace(

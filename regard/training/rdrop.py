@@ -27,7 +27,7 @@ class RDrop:
     def __call__(self, system: System, batch: Batch, *, step: int) -> Loss:  # noqa: ARG002
         both = twice(batch)
         log_p = system.log_distribution(both)  # (2 R, V)
-        total, likelihood = smoothed_cross_entropy(log_p, both.outputs[both.mask], self.smoothing)
+        total, likelihood = smoothed_cross_entropy(log_p, system.labels(both), self.smoothing)
         first, second = log_p.chunk(2)  # (R, V)
         divergence = 0.5 * ((first.exp() - second.exp()) * (first - second)).sum()
         return Loss(

@@ -7,10 +7,11 @@ learning goes on from: moments of the optimiser and, beside a moving average, th
 from typing import TYPE_CHECKING
 
 from regard.training.checkpoints import Checkpoint
+from regard.training.finite import check_finite
 from regard.training.meter import Meter
 from regard.training.optimizers import load_optimizer_state, optimizer_state
 from regard.training.progress import Progress
-from regard.training.weights import load_weights, weights
+from regard.training.weights import gather, load_weights, weights
 
 if TYPE_CHECKING:
     from regard.training.loop import Trainer
@@ -19,14 +20,21 @@ LEARNING = "learning/"
 
 
 def snapshot(trainer: "Trainer") -> Checkpoint:
-    """Everything that this training goes on from."""
-    learning = weights(trainer.system)
-    others = optimizer_state(trainer.optimizer, trainer.system.named_parameters())
+    """Everything that this training goes on from. What cannot be gone on from is refused.
+
+    What is shared out is put together, in the main process only.
+    """
+    learner, keep = trainer.learner, trainer.processes.main
+    learning = gather(weights(learner.system).items(), keep=keep)
+    others = gather(optimizer_state(trainer.optimizer, learner.system.named_parameters()).items(), keep=keep)
+    model = learning
     if trainer.moving is not None:
         others.update({f"{LEARNING}{name}": tensor for name, tensor in learning.items()})
+        model = gather(trainer.moving.values.items(), keep=keep)
+    check_finite((*model.items(), *others.items()), trainer.progress.step)
     return Checkpoint(
         step=trainer.progress.step,
-        model=learning if trainer.moving is None else trainer.moving.values,
+        model=model,
         optimizer=others,
         state={"progress": trainer.progress.to_json(), "meter": trainer.meter.to_json()},
     )
@@ -36,10 +44,10 @@ def restore(trainer: "Trainer", checkpoint: Checkpoint) -> None:
     """Put a training where its checkpoint was made."""
     model = checkpoint.model
     if trainer.moving is not None:
-        for name, tensor in trainer.moving.values.items():
-            tensor.copy_(model[name])
+        trainer.moving.load(model)
         model = {name: checkpoint.optimizer[f"{LEARNING}{name}"] for name in model}
-    load_weights(trainer.system, model)
-    load_optimizer_state(trainer.optimizer, trainer.system.named_parameters(), checkpoint.optimizer)
+    system = trainer.learner.system
+    load_weights(system, model)
+    load_optimizer_state(trainer.optimizer, system.named_parameters(), checkpoint.optimizer)
     trainer.meter = Meter.from_json(dict(checkpoint.state["meter"]))
     trainer.progress = Progress.from_json(dict(checkpoint.state["progress"]))

@@ -10,6 +10,7 @@ from regard.training.progress import Progress
 ScheduleName = Literal["inverse_sqrt", "constant", "linear", "cosine", "by_epoch", "plateau"]
 OptimizerName = Literal["adamw", "adam", "sgd"]
 Precision = Literal["float32", "bfloat16", "float64"]
+Parallel = Literal["ddp", "fsdp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class Settings:
     precision: Precision = "float32"
     moving_average: float | None = None
     accumulate: int = 1
+    parallel: Parallel = "ddp"
     validate_every: int | None = None
     save_every: int | None = None
     patience: int | None = 10

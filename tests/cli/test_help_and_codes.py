@@ -9,12 +9,31 @@ from pathlib import Path
 import pytest
 
 from regard import __version__
+from regard.recipe import tasks
 from regard.run.folder import RunFolder
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
-VERBS = ["demo", "new", "train", "predict", "score", "evaluate", "inspect", "import", "data"]
-EVERY = [[], *([verb] for verb in VERBS), *(["data", verb] for verb in ("list", "make", "check"))]
+VERBS = [
+    "demo",
+    "new",
+    "train",
+    "sweep",
+    "backtranslate",
+    "predict",
+    "score",
+    "evaluate",
+    "inspect",
+    "import",
+    "data",
+    "human",
+]
+EVERY = [
+    [],
+    *([verb] for verb in VERBS),
+    *(["data", verb] for verb in ("list", "make", "check")),
+    *(["human", verb] for verb in ("new", "serve", "results")),
+]
 
 
 @pytest.mark.parametrize("verb", EVERY, ids=" ".join)
@@ -185,3 +204,19 @@ def test_what_nobody_expects(
     assert (result.code, result.out) == (code, "")
     assert message in result.err
     assert ("Traceback" in result.err) == (code == 1)
+
+
+def test_new_lists_the_tasks(regard: Command) -> None:
+    listed = "translation, inflection, language, tagging, classification, rating, generation, captioning, pretraining"
+    assert listed == ", ".join(tasks())
+    alone = regard("new")
+    assert (alone.code, alone.out) == (2, "")
+    assert alone.err == f"regard: name a task, as in: regard new translation. There is {listed}\n"
+    assert listed in " ".join(regard("new", "--help").out.split())
+
+
+def test_freezing_what_is_not_there_is_a_fault_of_the_recipe(regard: Command, tmp_path: Path) -> None:
+    pairs = write_tsv(tmp_path / "pairs.tsv", toy_pairs(60))
+    result = regard("train", pairs, f"run={tmp_path / 'run'}", "training.freeze=[encoder.nothing]")
+    assert result.code == 3
+    assert "`training.freeze` names 'encoder.nothing', with which no parameter begins" in result.err

@@ -139,9 +139,7 @@ def test_what_was_cut_is_told(regard: Command, run: Path) -> None:
     result = regard("predict", run, stdin=(b"a " * 300 + b"\n"))
     assert result.code == 0
     assert len(result.out.splitlines()) == 1
-    assert (
-        "regard: 1 lines were longer than 256 tokens (data.max_length) and only their beginning was read" in result.err
-    )
+    assert "regard: 1 line was longer than 256 tokens (data.max_length) and only its beginning was read" in result.err
 
 
 def test_a_file_that_is_not_there(regard: Command, run: Path) -> None:

@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from regard.cli.stopping import SIGNALS, stopping_at_once
 from regard.run.folder import RunFolder
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
@@ -61,3 +63,40 @@ def test_signals(tmp_path: Path, regard: Command, number: signal.Signals, code: 
     assert again.code == 0, again.err
     assert f"going on from step {step:,}" in again.err
     assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["step"] == step + 2
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_where_nothing_is_to_be_saved_a_signal_ends_the_process_with_a_sentence(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    before = [signal.getsignal(each) for each in SIGNALS]
+    with stopping_at_once():
+        os.kill(os.getpid(), number)
+    assert codes == [128 + number]
+    told = capfd.readouterr().err
+    assert told == f"regard: stopped by {number.name}; nothing was left to save. Run the same command again to go on\n"
+    assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+def test_outside_the_main_thread_signals_stay_as_they_are() -> None:
+    seen: list[object] = []
+
+    def inside() -> None:
+        with stopping_at_once():
+            seen.extend(signal.getsignal(each) for each in SIGNALS)
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(each) for each in SIGNALS]
+
+
+def test_other_commands_say_that_they_were_stopped(regard: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.run.model.Model.load", stopped)
+    result = regard("predict", "runs/any")
+    assert (result.code, result.out, result.err) == (130, "", "regard: stopped by SIGINT\n")

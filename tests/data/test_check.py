@@ -104,15 +104,15 @@ def test_honest_texts_are_not_suspected(text: str) -> None:
 def test_duplicates_and_several_targets(tmp_path: Path) -> None:
     rows = [("a", "1"), ("b", "1"), ("a", "1"), ("a", "2"), ("a", "1"), ("c", "3"), ("b", "1")]
     file = check_files([write(tmp_path / "a.tsv", rows)]).files[0]
-    assert found(file) == {"duplicate": [3, 5, 7], "several": [1]}
+    assert found(file) == {"duplicate": [3, 5, 7], "several": [1], "few": [1]}
     details = {issue.kind: [finding.detail for finding in issue.first] for issue in file.issues}
     assert details["duplicate"] == ["as line 1", "as line 1", "as line 2"]
 
 
 def test_counts_go_on_where_places_end(tmp_path: Path) -> None:
     file = check_files([write(tmp_path / "a.tsv", [("a", "b")] * 1000)]).files[0]
-    (issue,) = file.issues
-    assert (issue.kind, issue.count, len(issue.first)) == ("duplicate", 999, 5)
+    issue = next(issue for issue in file.issues if issue.kind == "duplicate")
+    assert (issue.count, len(issue.first)) == (999, 5)
 
 
 def test_overlap_between_files(tmp_path: Path) -> None:
@@ -137,11 +137,74 @@ def test_bad_lines_are_counted_and_the_rest_is_still_checked(tmp_path: Path) -> 
     path.write_bytes(b"\xef\xbb\xbfa b\tb\r\nx\n\xff\ty\n\nlong one\td\r\n")
     report = check_files([str(path)])
     (file,) = report.files
-    assert found(file) == {"columns": [2], "utf8": [3], "crlf": [1, 5], "bom": [1], "blank": [4]}
+    assert found(file) == {"columns": [2], "utf8": [3], "crlf": [1, 5], "bom": [1], "blank": [4], "few": [1]}
     assert (file.lines, file.examples, file.ok, report.ok) == (5, 2, False, False)
     assert (file.sides[0].characters.minimum, file.sides[0].characters.maximum) == (3, 8)
     assert (file.sides[0].words.median, file.sides[1].words.maximum) == (2.0, 1)
-    assert "Errors must be mended or skipped:\n  see data.bad_lines" in render(report)
+    assert "Training stops at lines that cannot be read: mend them, or set data.bad_lines: skip." in render(report, 99)
+
+
+def told(path: Path, rows: list[tuple[str, str]]) -> list[str]:
+    """What a report ends with."""
+    text = render(check_files([write(path, rows)]), 200)
+    return text.split("\n\n")[-1].split("\n")
+
+
+NOTHING = "Nothing here keeps a model from being trained."
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        ([], [NOTHING]),
+        ([("a", "")], ["Training stops at empty sides: fill them, or set data.empty_lines: skip."]),
+        ([("x" * 3000, "y" * 2000)], [NOTHING, "A side of more than data.max_length tokens is left out, unless"]),
+        ([("caf\u00c3\u00a9", "Kaffee")], [NOTHING, "Convert the file again from its first encoding: letters are"]),
+        ([("a b", "a b")], [NOTHING, "Look at the pairs named above: they may not be translations."]),
+        (clean(1), [NOTHING, "Take out pairs that stand there twice: they count double, in training and in tests."]),
+        (
+            [("a", ""), ("one", "one"), *clean(1)],
+            ["Training stops at empty sides", "Look at the pairs named above", "Take out pairs that stand there twice"],
+        ),
+    ],
+    ids=["clean", "empty", "long", "mojibake", "same", "duplicate", "several at once"],
+)
+def test_a_report_ends_with_what_there_is_to_do(tmp_path: Path, rows: list[tuple[str, str]], advice: list[str]) -> None:
+    lines = told(tmp_path / "a.tsv", [*clean(1), *clean(60, seed=3), *rows])
+    assert len(lines) == len(advice)
+    assert all(line.startswith(start) for line, start in zip(lines, advice, strict=True))
+
+
+def test_pairs_in_two_files_and_files_that_cannot_be_read_are_advised_on(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", clean(30))
+    both = render(check_files([train, write(tmp_path / "test.tsv", clean(9)[3:])]), 200)
+    assert both.endswith(f"{NOTHING}\nTake pairs that are in two files out of one of them.")
+    broken = render(check_files([train, str(tmp_path / "none.tsv")]), 200)
+    assert broken.endswith("\n\nA file cannot be used as it is: see above what is wrong with it.")
+
+
+@pytest.mark.parametrize(("different", "few"), [(1, True), (4, True), (5, False)])
+def test_too_few_sources_to_split_are_told(tmp_path: Path, different: int, few: bool) -> None:
+    rows = [(f"source {number % different}", f"target {number}") for number in range(40)]
+    report = check_files([write(tmp_path / "a.tsv", rows)])
+    assert ("few" in found(report.files[0])) == few
+    text = render(report, 200)
+    assert (f"line 1 ({different} of at least 5)" in text) == few
+    assert ("Give data.valid and data.test, or more data: at least 5 different sources" in text) == few
+    assert report.ok
+
+
+@pytest.mark.parametrize("count", [12, 200])
+def test_single_sides_that_are_far_too_long_are_told(tmp_path: Path, count: int) -> None:
+    rows = clean(count)
+    rows[7] = ("the " * 900, "die " * 901)
+    report = check_files([write(tmp_path / "a.tsv", rows)])
+    (issue,) = (issue for issue in report.files[0].issues if issue.kind == "long")
+    assert [str(finding.place) for finding in issue.first] == [f"{tmp_path / 'a.tsv'}:8"] * 2
+    assert [finding.detail.split(" ")[:2] for finding in issue.first] == [["source:", "3,600"], ["target:", "3,604"]]
+    assert "sides far longer than the others: 2" in render(report)
+    even = check_files([write(tmp_path / "b.tsv", [("the " * 900 + str(n), "die " * 900) for n in range(count)])])
+    assert "long" not in found(even.files[0])
 
 
 def test_parallel_files_with_unequal_counts(tmp_path: Path) -> None:
@@ -159,7 +222,11 @@ def test_places_in_the_second_of_two_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.de").write_bytes(b"eins\nzw\xff\ndrei\r\n")
     report = check_files([f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}"])
     places = {issue.kind: str(issue.first[0].place) for issue in report.files[0].issues}
-    assert places == {"utf8": f"{tmp_path / 'a.de'}:2", "crlf": f"{tmp_path / 'a.de'}:3"}
+    assert places == {
+        "utf8": f"{tmp_path / 'a.de'}:2",
+        "crlf": f"{tmp_path / 'a.de'}:3",
+        "few": f"{tmp_path / 'a.en'}:1",
+    }
 
 
 def test_format_and_columns_can_be_said(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from regard.data.collation import (
     TagCollation,
     TextCollation,
 )
-from regard.data.example import Example, Misfit, Place
+from regard.data.example import Example, Misfit, NothingToLearn, Place
 from regard.special import END, FIRST_FREE, MASK, PAD, START, UNKNOWN
 from regard.text import CharacterTokenizer, LabelTokenizer, NumberTokenizer, WordTokenizer
 
@@ -126,11 +126,18 @@ def test_factors_of_parts_of_words_are_those_of_their_words() -> None:
 
 def test_a_label_is_one_answer() -> None:
     collation = AnswerCollation(source=PLAIN, target=TOPICS)
-    batch = batch_of(collation, ("a b", " sport "), ("c", "news"), ("c", "weather"))
-    assert batch.outputs.tolist() == [[FIRST_FREE + 1], [FIRST_FREE], [UNKNOWN]]
-    assert batch.mask.tolist() == [[True]] * 3
-    assert batch.inputs.shape == (3, 0)
-    assert batch.rows == batch.tokens == 3
+    batch = batch_of(collation, ("a b", " sport "), ("c", "news"))
+    assert batch.outputs.tolist() == [[FIRST_FREE + 1], [FIRST_FREE]]
+    assert batch.mask.tolist() == [[True]] * 2
+    assert batch.inputs.shape == (2, 0)
+    assert batch.rows == batch.tokens == 2
+
+
+def test_answers_that_training_did_not_have_are_nothing_to_learn() -> None:
+    with pytest.raises(NothingToLearn, match=r"^training did not have the label 'weather', so it has no probability$"):
+        AnswerCollation(source=PLAIN, target=TOPICS).encode("c", " weather ")
+    with pytest.raises(NothingToLearn, match=r"^training did not have the tag 'ADV', so it has no probability$"):
+        TagCollation(source=PLAIN, target=TAGS).encode("a b", "N  ADV")
 
 
 def test_a_number_is_one_answer() -> None:
@@ -181,7 +188,7 @@ def test_tags_stand_at_the_first_token_of_their_words() -> None:
             TextCollation(source=SourceTexts(text=None, attributes=(TOPICS,)), target=WORDS),
             "sport\tnews",
             "c",
-            "a source of 1 columns separated by tabs was expected (attributes), and there are 2",
+            "a source of 1 column was expected (attributes), and there are 2",
         ),
     ],
 )

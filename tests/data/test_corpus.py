@@ -89,6 +89,18 @@ def test_batches_have_at_most_so_many_tokens(corpus: StoreCorpus) -> None:
         assert batch.sources["source"].mask.numel() <= 40
 
 
+def test_a_batch_is_named_by_its_lines(corpus: StoreCorpus) -> None:
+    lines = {tuple(toy_ids(source)): number for number, (source, _) in enumerate(toy_pairs(COUNT), start=1)}
+    many = False
+    for position, (batch,) in enumerate(epoch(corpus, 1)):
+        numbers = sorted(lines[source] for source, _ in rows(batch))
+        many |= len(numbers) > 5
+        more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+        named = ", ".join(f"toy:{number}" for number in numbers[:5])
+        assert corpus.where(Cursor(1, position)) == f"epoch 2, batch {position + 1}: {named}{more}"
+    assert many
+
+
 def test_texts_are_drawn_anew_in_each_epoch_and_not_for_judging(tmp_path: Path) -> None:
     keys: list[tuple[int, ...]] = []
 

@@ -134,6 +134,9 @@ def test_a_byte_order_mark_is_taken_off_and_listed(tmp_path: Path) -> None:
         (b"\xfd7zXZ\x00....", "is an xz archive"),
         (b"BZh91AY&SY....", "is a bzip2 archive"),
         (b"PK\x03\x04....", "is a zip archive"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a PNG picture, not UTF-8 text. Pictures are named in a file of text"),
+        (b"a.txt" + bytes(252) + b"ustar\x0000" + bytes(248), "is a tar archive, not UTF-8 text. Unpack it first: tar"),
+        (b"%PDF-1.7\n", "is a PDF document, not UTF-8 text. Take the text out of it first: pdftotext"),
         (b"PAR1\x15\x04....", "is a Parquet file, not UTF-8 text. Write it as TSV or JSONL first"),
     ],
 )
@@ -144,6 +147,14 @@ def test_foreign_files_are_recognised(tmp_path: Path, content: bytes, message: s
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
     assert str(caught.value).startswith(f"{path}:1: {message}")
+
+
+def test_what_is_no_text_is_not_to_be_converted(tmp_path: Path) -> None:
+    path = tmp_path / "strange"
+    path.write_bytes(b"ab\xff\0\0c\n")
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    assert f"The line has NUL bytes, which no text has: see what the file is with: file {path}" in str(caught.value)
 
 
 def test_gzip_is_told_by_its_bytes_and_members_are_joined(tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ def test_a_line_without_a_further_column_says_which_were_wanted(tmp_path: Path) 
         ({"format": "jsonl", "source": None}, "JSONL has keys, not columns: 1 must be names"),
         (
             {"format": "sigmorphon2017", "source": None},
-            "format sigmorphon2017 has a source and a target, and no further columns; take tsv, jsonl or lines",
+            "format sigmorphon2017 has a source and a target, and no further columns; take tsv, jsonl, conllu or lines",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from regard.errors import ModelError
 from regard.interchange import import_checkpoint, sentence_encoder
 from regard.interchange.bert import load_bert
 from regard.models import MaskedLanguageModel
-from regard.special import END, PAD, START, UNKNOWN
+from regard.special import END, FIRST_FREE, START, UNKNOWN
 from tests.interchange.checkpoints import bert, texts
 from tests.interchange.test_import_models import their_inputs
 
@@ -62,12 +62,23 @@ def test_a_masked_language_model_becomes_a_run(tmp_path: Path, tied: bool) -> No
     ids, mask = their_inputs(made, lines)
     source = source_ids([model.texts.source.encode(line).ids for line in lines])
     expected = made.model(input_ids=ids, attention_mask=mask).logits
-    real = [id_ for id_ in range(expected.size(-1)) if id_ not in (0, made.tokenizer.convert_tokens_to_ids("[MASK]"))]
-    expected = expected - expected[..., real].logsumexp(-1, keepdim=True)
     found = model.system.log_probabilities({"source": source})
     names = [made.tokenizer.convert_tokens_to_ids(piece) for piece in model.texts.source.pieces.pieces]
+    expected = expected - expected[..., names].logsumexp(-1, keepdim=True)
     torch.testing.assert_close(found[source.mask][:, 4:], expected[mask.bool()][:, names], rtol=0, atol=1e-4)
-    assert found[..., [PAD, START]].max() < -100
+    assert found[..., :FIRST_FREE].max() == -torch.inf
+
+
+def test_a_hidden_word_may_be_written_as_there(tmp_path: Path) -> None:
+    bert(tmp_path / "theirs")
+    import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    model = regard.load(tmp_path / "run")
+    ours, theirs, none = model.predict_many(["the <mask> sleeps", "the [MASK] sleeps", "the cat sleeps"])
+    assert ours.text == theirs.text
+    assert ours.outputs[0].pieces == theirs.outputs[0].pieces
+    assert len(ours.outputs[0].pieces) == 1
+    assert (ours.remark, theirs.remark) == ("", "")
+    assert none.remark.startswith("there is no <mask> in it")
 
 
 def test_a_run_needs_the_head(tmp_path: Path) -> None:

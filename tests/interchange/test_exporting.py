@@ -1,5 +1,6 @@
 """What is refused, how folders are written, and what they say about themselves."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,14 +9,14 @@ import torch
 from torch import nn
 
 from regard.errors import ModelError, RegardError, UsageError
-from regard.interchange import exporting
+from regard.interchange import exporting, import_checkpoint
 from regard.interchange.exporting import WRITTEN, export, refuse
 from regard.recipe import load_recipe
 from regard.recipe.schema import ModelSection
 from regard.recipe.texts import Texts
 from regard.run.model import Model
 from regard.text import train_tokenizer
-from tests.interchange.models import pocket_texts, random_model
+from tests.interchange.models import pocket_pairs, pocket_texts, random_model
 
 ROOT = Path(__file__).parents[2]
 RNN = {"kind": "rnn"}
@@ -135,6 +136,33 @@ def test_folders_are_written_over_only_when_asked(to, tmp_path):
     export(random_model(), folder, to=to, overwrite=True)
     assert (folder / "config.json").read_bytes() == before
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("unit", ["word", "character", "bpe"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_export_comes_back(unit, shared, tmp_path):
+    texts = pocket_texts(unit, shared=shared)
+    model = random_model(texts=texts, tie="all" if shared else "target", both={"norm": "post"})
+    export(model, tmp_path / "out", to="huggingface")
+    again = import_checkpoint(tmp_path / "out", tmp_path / "run").model
+    pairs = pocket_pairs()[:8]
+    for ours, theirs in zip(model.score_many(pairs), again.score_many(pairs), strict=True):
+        assert len(ours.pieces) > 2
+        assert ours.pieces == theirs.pieces
+        assert ours.log_probabilities == pytest.approx(theirs.log_probabilities, abs=1e-4)
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    other = pocket_texts("byte")
+    other.save(tmp_path / "out")
+    if shared:
+        with pytest.raises(ModelError, match=r"regard's own vocabularies beside it have 260 and 260 entries, but the "):
+            import_checkpoint(tmp_path / "out", tmp_path / "other")
+    (tmp_path / "out" / "config.json").write_text(
+        json.dumps(settings | {"architectures": ["PegasusForConditionalGeneration"], "model_type": "pegasus"})
+    )
+    with pytest.raises(
+        ModelError, match="the layout is Pegasus, which regard writes for `norm: pre` and does not read"
+    ):
+        import_checkpoint(tmp_path / "out", tmp_path / "other")
 
 
 def test_files_of_others_stay(tmp_path):

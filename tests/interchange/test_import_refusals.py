@@ -105,7 +105,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("marian", tensors(a=torch.ones(1), b=torch.ones(1)), "the tensor a and 1 more is not known"),
     ("marian", lacking(NORM), f"the tensor {NORM} is missing, which a model of this config"),
     ("marian", tensors(**{NORM: torch.ones(16, dtype=torch.int8)}), "holds torch.int8; quantised checkpoints are"),
-    ("marian", without("vocab.json"), r"the vocabulary is missing \(source.spm, target.spm and vocab.json\)"),
+    (
+        "marian",
+        without("vocab.json"),
+        r"the vocabulary is missing \(source.spm, target.spm and vocab.json, or what an export",
+    ),
     ("marian", written("vocab.json", '{"<unk>": -1}'), "must hold an id for each piece"),
     ("marian", written("vocab.json", '{"<unk>": 1, "a": 1}'), "an id stands for two pieces"),
     ("marian", written("vocab.json", '{"a": 1}'), "there is no piece <unk>"),

@@ -29,7 +29,7 @@ from regard.models import (
 )
 from regard.models.labelling import in_source_order
 from regard.nn import CellName, Embedding, Recurrent, embedding_table
-from regard.special import END
+from regard.special import END, FIRST_FREE, UNKNOWN
 from regard.text import WordTokenizer
 from tests.families import (
     WIDTH,
@@ -157,6 +157,47 @@ def test_the_loss_is_the_likelihood_of_what_is_asked(shape: str, encoder: str) -
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("shape", ["acceptor", "transducer", "masked"])
+def test_probabilities_are_those_of_items_and_sum_to_one(shape: str) -> None:
+    """Smoothing is over items too, by torch's own definition; R-Drop sees the same columns."""
+    system = system_of(shape, encoder_of("two-way"))
+    batch = batch_of(shape, (0, 1, 2))
+    said = system.log_probabilities(batch.sources).exp()
+    torch.testing.assert_close(said.sum(-1), torch.ones_like(said[..., 0]))
+    assert not said[..., :FIRST_FREE].any()
+    logits = system.logits(system.places(system.memory(batch.sources)))[batch.mask][:, FIRST_FREE:]
+    labels = batch.outputs[batch.mask] - FIRST_FREE
+    expected = functional.cross_entropy(logits, labels, label_smoothing=0.2, reduction="sum")
+    torch.testing.assert_close(system.loss(batch, smoothing=0.2).sum, expected)
+    chosen = system.log_distribution(batch).gather(1, system.labels(batch).unsqueeze(1))
+    torch.testing.assert_close(chosen.sum(), system.token_log_probabilities(batch).sum())
+
+
+@torch.no_grad()
+def test_a_coin_has_a_perplexity_of_two() -> None:
+    encoder = encoder_of("bag")
+    system = Acceptor(encoder=encoder, summary_width=encoder.summary_width, answers=FIRST_FREE + 2, dropout=0.0)
+    for parameter in system.parameters():
+        parameter.zero_()
+    batch = batch_of("acceptor", (0, 1))
+    loss = system.loss(batch)
+    assert math.exp(float(loss.parts["likelihood"]) / loss.count) == pytest.approx(2)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shape", ["acceptor", "transducer"])
+def test_what_is_no_item_is_not_asked_for(shape: str) -> None:
+    system = system_of(shape, encoder_of("two-way"))
+    batch = batch_of(shape, (0, 1, 2))
+    whole = system.token_log_probabilities(batch)
+    batch.outputs[0, 0] = UNKNOWN
+    found, loss = system.token_log_probabilities(batch), system.loss(batch)
+    assert found[0, 0] == 0
+    assert loss.count == batch.tokens - 1 == len(system.labels(batch))
+    torch.testing.assert_close(loss.sum, whole[0, 0] - whole.sum())
+
+
+@torch.no_grad()
 def test_an_acceptor_by_its_equation() -> None:
     """p(y | x) ∝ exp(W h_N + b), h_i = tanh(A x_i + a + U h_{i-1} + u)."""
     encoder = recurrent_encoder(VOCABULARY, "elman", two_way=False)
@@ -170,8 +211,9 @@ def test_an_acceptor_by_its_equation() -> None:
         for id_ in (*ids, END):
             product = network["inputs.weight"] @ encoder.embedding.weight[id_] + network["inputs.bias"]
             state = torch.tanh(product + network["cell.recurrent.weight"] @ state + network["cell.recurrent.bias"])
-        expected = functional.log_softmax(system.head.weight @ state + system.head.bias, dim=-1)
-        torch.testing.assert_close(system.log_probabilities(batch.sources)[row, 0], expected, rtol=0, atol=1e-9)
+        expected = functional.log_softmax((system.head.weight @ state + system.head.bias)[FIRST_FREE:], dim=-1)
+        found = system.log_probabilities(batch.sources)[row, 0]
+        torch.testing.assert_close(found[FIRST_FREE:], expected, rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -197,10 +239,11 @@ def test_a_transducer_says_something_at_each_item() -> None:
     assert isinstance(system, Transducer)
     batch = batch_of("transducer", (0, 1, 2))
     states = encoder.encode(batch.sources["source"]).states
-    expected = functional.log_softmax(states @ system.head.weight.T + system.head.bias, dim=-1)
+    logits = states @ system.head.weight.T + system.head.bias
+    expected = functional.log_softmax(logits[..., FIRST_FREE:], dim=-1)
     found = system.log_probabilities(batch.sources)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    loss = functional.nll_loss(expected[batch.mask], batch.outputs[batch.mask], reduction="sum")
+    torch.testing.assert_close(found[..., FIRST_FREE:], expected, rtol=0, atol=1e-12)
+    loss = functional.nll_loss(expected[batch.mask], batch.outputs[batch.mask] - FIRST_FREE, reduction="sum")
     torch.testing.assert_close(system.loss(batch).sum, loss, rtol=0, atol=1e-9)
 
 
@@ -231,8 +274,9 @@ def test_a_masked_language_model_by_its_equation() -> None:
     states = encoder.encode(batch.sources["source"]).states
     inner = functional.gelu(functional.linear(states, system.dense.weight, system.dense.bias))
     normed = functional.layer_norm(inner, (WIDTH,), system.norm.weight, system.norm.bias)
-    expected = (normed @ system.output.weight.T + system.bias).log_softmax(-1)
-    torch.testing.assert_close(system.log_probabilities(batch.sources), expected, rtol=0, atol=1e-9)
+    expected = (normed @ system.output.weight.T + system.bias)[..., FIRST_FREE:].log_softmax(-1)
+    found = system.log_probabilities(batch.sources)
+    torch.testing.assert_close(found[..., FIRST_FREE:], expected, rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -241,7 +285,7 @@ def test_attributes_join_the_summary_of_an_acceptor() -> None:
     category = CategoryEncoder(tables=[embedding_table(5, WIDTH), embedding_table(6, WIDTH)], dropout=0.0)
     join = AttributeJoin(category, encoder.memory_width)
     width = join.summary_width(encoder.summary_width)
-    system = wild(Acceptor(encoder=encoder, summary_width=width, answers=3, dropout=0.0, attributes=join))
+    system = wild(Acceptor(encoder=encoder, summary_width=width, answers=7, dropout=0.0, attributes=join))
     values = Category(values=torch.tensor([[4, 5], [3, 0]]), mask=torch.tensor([[True, True], [True, False]]))
     text = source_ids([ROWS[0], ROWS[1]])
     summary = encoder.encode(text).summary
@@ -249,7 +293,7 @@ def test_attributes_join_the_summary_of_an_acceptor() -> None:
     attributes = torch.stack((first[4] + second[5], first[3]))
     expected = functional.linear(torch.cat((summary, attributes), -1), system.head.weight, system.head.bias)
     found = system.log_probabilities({"source": text, "attributes": values})[:, 0]
-    torch.testing.assert_close(found, expected.log_softmax(-1), rtol=0, atol=1e-9)
+    torch.testing.assert_close(found[:, FIRST_FREE:], expected[:, FIRST_FREE:].log_softmax(-1), rtol=0, atol=1e-9)
 
 
 def language_model(kind: str) -> EncoderDecoder:

@@ -154,6 +154,7 @@ UNLIKE = {
     "epochs": 8,
     "minutes": 9.0,
     "accumulate": 3,
+    "parallel": "fsdp",
     "optimizer": "sgd",
     "learning_rate": 0.5,
     "betas": (0.1, 0.2),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.example import Example, Place
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, UsageError
 from regard.recipe import dump_recipe, look, parse_recipe, rules
 from regard.recipe.measure import measure, overlap, quantile
 
@@ -221,3 +221,47 @@ def test_a_run_of_two_files_is_named_by_both(tmp_path, names, run):
         content = "".join(f"{word}\n" for word in words(200, seed=number)).encode()
         (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert look(*(tmp_path / name for name in names)).recipe.run == run
+
+
+ASIDE = "looking at data finds recipes for translation and inflection, not for "
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("task=classification", "classification. Write one and name the data in it: regard new classification -o "),
+        ("data.format=lines", "language. Write one"),
+        ("data.source=null", "language. Write one"),
+        ("data.target=null", "pretraining. Write one"),
+    ],
+)
+def test_what_looking_does_not_find_is_pointed_to(tmp_path, override, told):
+    path = write(tmp_path / "a b.tsv", [("x y", "z")] * 3)
+    with pytest.raises(UsageError) as caught:
+        look(path, overrides=[override])
+    assert str(caught.value).startswith(ASIDE + told)
+    task = told.partition(".")[0]
+    assert str(caught.value).endswith(f"then: regard train {task}.yaml data.train='a b.tsv'")
+
+
+def test_columns_that_are_told_are_looked_at(tmp_path):
+    """With the columns the other way round, the long texts are the source."""
+    long = "a sentence of some words , longer than its label , number"
+    path = write(tmp_path / "a.tsv", [(str(n), "id", f"{long} {n}") for n in range(10, 60)])
+    looked = look(path, overrides=["data.source=2", "data.target=0", "training.steps=3"])
+    assert (looked.recipe.data.source, looked.recipe.data.target) == (2, 0)
+    assert looked.reasons[0] == "format tsv: as you say"
+    assert any("the median target has 2 characters" in reason for reason in looked.reasons)
+    other = look(path, overrides=["data.source=0", "data.target=2"])
+    assert any("the median source has 2 characters" in reason for reason in other.reasons)
+
+
+def test_conllu_is_for_taggers_and_plain_text_for_language_models(tmp_path):
+    path = write(tmp_path / "a.conllu", [("1", "a", "a", "DET", "_", "_", "0", "root", "_", "_")])
+    with pytest.raises(UsageError, match=r"tagging\.yaml data\.train=a\.conllu data\.format=conllu$"):
+        look(path)
+    plain = write(tmp_path / "text.txt", [("just a text",)])
+    with pytest.raises(
+        DataError, match=r"texts alone are for a language model, in a recipe with `data\.format: lines`"
+    ):
+        look(plain)

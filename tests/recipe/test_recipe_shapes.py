@@ -33,6 +33,7 @@ MASKED: dict[str, Any] = {
     "model": {"shape": "masked-language-model"},
 }
 PICTURES: dict[str, Any] = {"data": {"train": "a.tsv"}, "model": {"encoder": {"kind": "convolution"}}}
+PICTURE_WORDS: dict[str, Any] = {**PICTURES, "text": {"target": {"unit": "word"}}}
 PICTURE_LABELS: dict[str, Any] = {**ACCEPTOR, "model": {"shape": "acceptor", "encoder": {"kind": "convolution"}}}
 PAIRS: dict[str, Any] = {"data": {"train": "a.tsv"}}
 FACTORED: dict[str, Any] = {"data": {"train": "a.tsv", "factors": [2]}}
@@ -186,6 +187,16 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ACCEPTOR,
         {"evaluation.metrics": ["exact", "squared_error", "pearson"]},
         "only numbers have pearson, squared_error, and targets are not of `text.target.unit: number`",
+    ),
+    (
+        ACCEPTOR,
+        {"training.select": "BLEU"},
+        "BLEU compare sentences, and `shape: acceptor` answers with one label: take exact",
+    ),
+    (
+        TRANSDUCER,
+        {"evaluation.metrics": ["accuracy", "chrF"], "training.select": "TER"},
+        "TER, chrF compare sentences, and `shape: transducer` answers with a tag for each word: take accuracy or exact",
     ),
     (
         PAIRS,
@@ -368,3 +379,19 @@ def test_sides_that_a_shape_does_not_have(model: dict[str, Any], message: str) -
 def test_shares_of_hidden_items_are_shares() -> None:
     with pytest.raises(RecipeError, match=r"`masked` 0\.8 and `replaced` 0\.3 are more than all together"):
         recipe_from(changed(MASKED, {"training.masking": {"replaced": 0.3}}))
+
+
+@pytest.mark.parametrize("recipe", [ACCEPTOR, RATER, TRANSDUCER, PICTURE_LABELS])
+def test_settings_of_a_side_say_that_the_sides_differ(recipe: dict[str, Any]) -> None:
+    """`shared` is true only as long as nobody says otherwise."""
+    left_out = changed(recipe, {"text.shared": ...})
+    assert recipe_from(left_out) == recipe_from(recipe)
+    with pytest.raises(RecipeError, match="`shared: true` leaves no room for `source` or `target` settings"):
+        recipe_from(changed(recipe, {"text.shared": True}))
+
+
+def test_the_text_of_a_picture_may_have_settings_of_its_own() -> None:
+    recipe = recipe_from(PICTURE_WORDS)
+    assert recipe.one_text
+    assert recipe.text.target is not None
+    assert recipe.text.target.unit == "word"

@@ -11,7 +11,7 @@ from regard.data import Ledger
 from regard.errors import DataError, UsageError
 from regard.recipe import recipe_from
 from regard.recipe.schema import Recipe
-from regard.run.sets import read_set
+from regard.run.sets import read_set, set_layout
 
 
 def recipe(**data: object) -> Recipe:
@@ -86,3 +86,74 @@ def test_what_is_passed_over_is_listed(tmp_path: Path) -> None:
     ledger = Ledger()
     assert len(read_set(recipe(), [str(tmp_path / "test.tsv")], ledger)) == 2
     assert ledger.counts == {"blank": 1}
+
+
+def language(**data: object) -> Recipe:
+    return recipe_from({"data": {"train": "t", "source": None, **data}, "model": {"shape": "language-model"}})
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "content", "assumed"),
+    [
+        ({"format": "tsv", "target": 1}, "a.txt", "a b\nc\n", "read as lines; the run was trained on tsv"),
+        (
+            {"format": "lines", "target": 0},
+            "a.jsonl",
+            '{"id": "1", "text": "a b"}\n{"id": "2", "text": "c"}\n',
+            "read as jsonl, the text being 'text'; the run was trained on lines",
+        ),
+        (
+            {"format": "jsonl", "target": "text"},
+            "a.tsv",
+            "a b\t1\nc\t2\n",
+            "read as tsv, the text being 0; the run was trained on jsonl",
+        ),
+        (
+            {"format": "lines", "target": 0},
+            "a.conllu",
+            "\n".join(f"{word}{8 * (chr(9) + '_')}" for word in ("1\ta", "2\tb")) + f"\n\n1\tc{8 * (chr(9) + '_')}\n",
+            "read as conllu, the text being 'FORM'; the run was trained on lines",
+        ),
+        ({"format": "lines", "target": 0}, "a.txt", "a b\nc\n", ""),
+        ({"format": "tsv", "target": 0}, "a.txt", "a b\nc\n", ""),
+    ],
+)
+def test_one_text_is_read_in_whatever_it_comes(
+    tmp_path: Path, data: dict[str, object], name: str, content: str, assumed: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    found = language(**data)
+    assert set_layout(found, [str(path)]).assumed == assumed
+    assert pairs(found, path) == [("", "a b"), ("", "c")]
+
+
+def test_further_columns_are_found_by_their_names(tmp_path: Path) -> None:
+    by_keys = recipe(format="jsonl", source="en", target="de", attributes=["topic"])
+    path = tmp_path / "a.tsv"
+    path.write_text("topic\tde\ten\nwear\tHut\that\n")
+    assert pairs(by_keys, path) == [("hat\twear", "Hut")]
+    assert set_layout(by_keys, [str(path)]).assumed.startswith("read as tsv by the names of its columns")
+    by_numbers = recipe(format="tsv", attributes=[2])
+    other = tmp_path / "a.jsonl"
+    other.write_text('{"en": "hat", "de": "Hut", "topic": "wear"}\n')
+    with pytest.raises(DataError) as caught:
+        pairs(by_numbers, other)
+    assert str(caught.value) == (
+        f"{other}:1: the run reads 0, 2, 1 of tsv, and this file is jsonl. Give a file of the same kind, or one whose "
+        "columns or keys have these names"
+    )
+    other.write_text('{"a": "hat", "b": "Hut"}\n')
+    with pytest.raises(DataError, match=r"a\.jsonl:1: which key holds the text is not told; there are a, b\. Call it"):
+        pairs(language(format="lines", target=0), other)
+
+
+def test_pairs_in_another_format_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"src": "hat", "tgt": "Hut"}\n')
+    found = recipe(format="tsv", source=1, target=0)
+    assert pairs(found, path) == [("hat", "Hut")]
+    assert set_layout(found, [str(path)]).assumed == (
+        "read as jsonl, the run was trained on tsv: lines are JSON objects; keys 'src' and 'tgt'"
+    )
+    assert set_layout(recipe(), [str(path)]).assumed == ""

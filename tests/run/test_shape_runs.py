@@ -115,7 +115,7 @@ def test_probabilities_of_labels(runs: Runs) -> None:
     model = runs("acceptor").model
     prediction = model.predict("b c d", best=2)
     assert [one.text for one in prediction.outputs] == ["no vowel", "vowel"]
-    assert sum(math.exp(one.log_probability) for one in prediction.outputs) == pytest.approx(1.0, abs=0.02)
+    assert sum(math.exp(one.log_probability) for one in prediction.outputs) == pytest.approx(1.0, abs=1e-6)
     assert model.predict("b c d", best=9).outputs == prediction.outputs
     assert model.predict("b a d").text == "vowel"
 
@@ -152,6 +152,8 @@ def test_hidden_words_are_filled_in(runs: Runs) -> None:
     assert len(both.text.split()) == 4
     assert model.predict("a b c").text == "a b c"
     assert model.predict("a b c").log_probability == 0.0
+    assert model.predict("a b c").remark == "there is no <mask> in it, so there was nothing to fill in"
+    assert both.remark == ""
     with pytest.raises(UsageError, match=r"probabilities of hidden words, not of texts; `regard evaluate` tells them"):
         model.score("a b", "")
 
@@ -165,9 +167,13 @@ def test_a_language_model_goes_on(runs: Runs, name: str) -> None:
     words = prediction.text.split()
     assert all(second == following[first] for first, second in pairwise(words))
     assert model.predict("g", prefix="").text.startswith("g h")
-    unknown = model.predict("c z")
-    assert (unknown.text, unknown.outputs) == ("", ())
-    assert "'z' is not in the vocabulary of the model's outputs" in unknown.fault
+    unknown = model.predict("c  z  b ")
+    assert unknown.text.startswith("c  z  b c")
+    assert (unknown.fault, unknown.remark) == ("", "'z' is not in the vocabulary and was read as <unk>")
+    assert unknown.outputs[0].pieces[:3] == ("c", "<unk>", "b")
+    remark = model.predict("y x w v a").remark
+    assert remark == "'y', 'x', 'w', … are not in the vocabulary and were read as <unk>"
+    assert prediction.remark == ""
     long = model.predict("a " * 300)
     assert long.fault == "a beginning of 300 tokens is longer than data.max_length (256)"
 
@@ -204,7 +210,7 @@ def test_texts_are_written_for_a_label(runs: Runs) -> None:
     assert letters["high"] & set(LETTERS[4:])
     assert (blank.outputs, blank.fault) == ((), "")
     assert bad.outputs == ()
-    assert bad.fault == "a source of 1 columns separated by tabs was expected (attributes), and there are 2"
+    assert bad.fault == "a source of 1 column was expected (attributes), and there are 2"
 
 
 def test_factors_and_attributes_are_heeded(runs: Runs) -> None:
@@ -243,6 +249,8 @@ def test_attributes_are_no_part_of_an_alignment(runs: Runs) -> None:
         ("transducer", "ab b", "V", "the source has 2 words, and the target 1 items. The pair is 'ab b' and 'V'"),
         ("transducer", "ab b", " ", "a side of it is empty"),
         ("acceptor", "a", "", "a side of it is empty. The pair is 'a' and ''"),
+        ("acceptor", "a", "perhaps", "training did not have the label 'perhaps', so it has no probability"),
+        ("transducer", "ab b", "V X", "training did not have the tag 'X', so it has no probability"),
         ("rater", "a", "many", "the target: a number was expected, such as 3.5, and found is 'many'"),
         ("factored", "a b\tu", "A", "the source has 2 words, and a factor of it 1 items"),
     ],
@@ -291,6 +299,35 @@ def test_a_hidden_item_is_cut_as_in_training() -> None:
     letters = train_tokenizer(["abc d"], unit="character", size=30)
     ids, _ = hidden_tokens(letters, "a<mask>c <mask>")
     assert ids == [*letters.encode("a").ids, MASK, *letters.encode("c ").ids, MASK]
+
+
+def test_hidden_words_that_touch_each_other_or_a_word_are_words(runs: Runs) -> None:
+    model = runs("masked").model
+    apart = model.predict("b <mask> <mask> e")
+    assert len(apart.text.split()) == 4
+    assert [model.predict(text).text for text in ("b<mask><mask>e", "b <mask><mask> e")] == [apart.text] * 2
+    assert model.predict("b c<mask>").text == model.predict("b c <mask>").text
+    long = model.predict("a " * 255 + "<mask> <mask>")
+    assert long.text.endswith(" <mask>")
+    assert long.text.count("<mask>") == 1
+    assert long.remark == "1 of 2 <mask> was not read and so not filled in"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "fault"),
+    [
+        ("acceptor", "a b\tc", "a source of 1 column was expected (source), and there are 2"),
+        ("transducer", "a\tb\tc", "a source of 1 column was expected (source), and there are 3"),
+        (
+            "factored",
+            "a\tb\tu",
+            "a source of 2 columns separated by tabs was expected (source, factor1), and there are 3",
+        ),
+    ],
+)
+def test_columns_that_a_model_does_not_have_are_told(runs: Runs, name: str, line: str, fault: str) -> None:
+    prediction = runs(name).model.predict(line)
+    assert (prediction.fault, prediction.outputs) == (fault, ())
 
 
 def test_a_filled_text_stays_as_it_was_around_what_was_hidden(runs: Runs) -> None:

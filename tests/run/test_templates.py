@@ -6,6 +6,7 @@ import pytest
 
 from regard.recipe import load_recipe, new_recipe, tasks
 from regard.run.training import train
+from tests.pictures import drawn
 from tests.toy_shapes import shape_lines
 from tests.toys import toy_pairs
 
@@ -26,6 +27,8 @@ def lines_for(task: str) -> list[str]:
         return [f"{source}\t{target}" for source, target in toy_pairs(120)]
     if task == "inflection":
         return [f"{source.replace(' ', '')}\t{target.replace(' ', '')}\tV;PST" for source, target in toy_pairs(120)]
+    if task == "captioning":
+        return [f"{name}\t{caption} {number}" for number, (name, caption) in enumerate(drawn(Path(), 60))]
     return [line for line in dict.fromkeys(shape_lines(SHAPES[task], 400)) if line][:120]
 
 

@@ -421,6 +421,6 @@ def test_pairs_that_are_too_long_are_counted_and_stop_nothing(tmp_path: Path, pa
         in trained.evaluations["test"].notes
     )
     assert (
-        "1 examples were not scored: a side is empty, longer than data.max_length, does not fit the other, or is a "
-        "label that training did not have" in trained.evaluations["test"].notes
+        "1 example was not scored: a side is empty, longer than data.max_length, does not fit the other, or "
+        "holds nothing but what training did not have" in trained.evaluations["test"].notes
     )

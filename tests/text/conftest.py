@@ -34,6 +34,10 @@ def codes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tokenizers(corpus: list[str], codes_file: Path) -> dict[str, Tokenizer]:
     """One of each unit, and those with normalisation."""
+    return make_tokenizers(corpus, codes_file)
+
+
+def make_tokenizers(corpus: list[str], codes_file: Path) -> dict[str, Tokenizer]:
     requests = [f"{noun}\tV;PST;{place % 3 + 1};SG" for place, noun in enumerate(NOUNS)]
     return {
         "word": train_tokenizer(corpus, unit="word", size=1000),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from regard.errors import UsageError
+from regard.errors import RecipeError
 from regard.training import Settings, weights
 from regard.training.groups import groups
 from tests.toys import toy_system
@@ -125,14 +125,14 @@ def test_nothing_asked_for_is_one_group_in_the_order_of_the_model() -> None:
     ],
 )
 def test_what_has_no_effect_is_refused(settings: Settings, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(RecipeError) as caught:
         groups(named(), settings)
     assert str(caught.value) == message
 
 
 def test_layers_are_needed_to_decay_over_them() -> None:
     with pytest.raises(
-        UsageError, match=r"`training\.layer_decay` has no effect on a model without layers; leave it out"
+        RecipeError, match=r"`training\.layer_decay` has no effect on a model without layers; leave it out"
     ):
         groups([named()[0]], replace(PLAIN, layer_decay=0.5))
 

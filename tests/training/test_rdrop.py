@@ -13,6 +13,7 @@ from regard.errors import ModelError
 from regard.models import System
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
+from regard.special import FIRST_FREE
 from regard.training.objective import Likelihood
 from regard.training.rdrop import RDrop, twice
 from tests.families import FAMILIES, family
@@ -21,9 +22,11 @@ SOURCES = ([4, 5, 6, 7], [8], [5, 5, 4, 6, 7, 8, 4])
 TARGETS = ([5, 6, 7], [8, 8, 4, 5, 6], [4])
 
 
-def plain_rdrop(log_p: Tensor, batch: Batch, weight: float, smoothing: float) -> tuple[Tensor, Tensor]:
+def plain_rdrop(
+    log_p: Tensor, batch: Batch, weight: float, smoothing: float, first_label: int = 0
+) -> tuple[Tensor, Tensor]:
     """The equations, token after token: the loss, and the mean of both likelihoods."""
-    labels = batch.outputs[batch.mask].tolist()
+    labels = (batch.outputs[batch.mask] - first_label).tolist()
     first, second = log_p[: len(labels)], log_p[len(labels) :]
     total = likelihood = torch.zeros((), dtype=log_p.dtype)
     for place, label in enumerate(labels):
@@ -88,6 +91,7 @@ def labelling(shape: str, *, numbers: bool = False) -> tuple[System, Batch]:
     section = ModelSection.model_validate({"shape": shape, "width": 8, "layers": 1, "dropout": 0.3, "encoder": encoder})
     system = build_system(section, source_vocabulary=9, target_vocabulary=9, numbers=numbers)
     batch = make_batch(SOURCES, SOURCES)
+    batch = replace(batch, mask=batch.outputs >= FIRST_FREE)
     outputs: Sequence[int] | Tensor = batch.outputs
     if shape == "acceptor":
         outputs = torch.rand(3, 1) if numbers else torch.tensor([[4], [5], [6]])
@@ -102,7 +106,7 @@ def test_shapes_that_write_no_sequence_have_it_too(shape: str) -> None:
     torch.manual_seed(3)
     loss = RDrop(weight=2.0, smoothing=0.1)(system, batch, step=1)
     torch.manual_seed(3)
-    total, likelihood = plain_rdrop(system.log_distribution(twice(batch)), batch, 2.0, 0.1)
+    total, likelihood = plain_rdrop(system.log_distribution(twice(batch)), batch, 2.0, 0.1, FIRST_FREE)
     torch.testing.assert_close(loss.sum, total, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(loss.parts["likelihood"], likelihood.detach(), rtol=1e-5, atol=1e-5)
     assert loss.count == batch.tokens

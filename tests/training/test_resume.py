@@ -294,10 +294,15 @@ def test_a_stop_before_the_first_update_can_be_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with heeding_signals() as interrupt, interrupt.held():
-        assert interrupt.number is None
-        os.kill(os.getpid(), number)
-        assert interrupt.number == number
+
+    def look() -> None:
+        with heeding_signals() as interrupt, interrupt.held():
+            assert interrupt.number is None
+            os.kill(os.getpid(), number)
+            assert interrupt.number == number
+
+    with pytest.raises(Interrupted, match=f"stopped by {number.name}; what was saved is intact"):
+        look()
     assert signal.getsignal(number) == before
     error = Interrupted(number, 1200)
     assert error.exit_code == {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}[number.name]
@@ -307,13 +312,18 @@ def test_signals_become_a_flag_and_then_an_exit_code(number: signal.Signals) -> 
 def test_the_same_signal_again_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
-    with heeding_signals() as interrupt, interrupt.held():
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert codes == []
-        os.kill(os.getpid(), signal.SIGINT)
-        assert codes == []  # another signal, as schedulers send them one after the other, still lets it save
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert codes == [143]
+
+    def send_three() -> None:
+        with heeding_signals() as interrupt, interrupt.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert codes == []
+            os.kill(os.getpid(), signal.SIGINT)
+            assert codes == []  # another signal, as schedulers send them one after the other, still lets it save
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert codes == [143]
+
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        send_three()
 
 
 def test_where_nothing_must_be_whole_a_signal_ends_the_work_at_once() -> None:
@@ -322,10 +332,20 @@ def test_where_nothing_must_be_whole_a_signal_ends_the_work_at_once() -> None:
         with pytest.raises(Interrupted, match=r"stopped by SIGUSR1; what was saved is intact\. Run the same") as caught:
             os.kill(os.getpid(), signal.SIGUSR1)
         assert caught.value.exit_code == 138
-    with heeding_signals() as interrupt, interrupt.held():
-        os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(Interrupted, match="SIGTERM"), interrupt.let_through():
-            raise AssertionError("a signal that waits comes first")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_signal_comes_through_where_it_is_let(waits: bool) -> None:
+    def let() -> None:
+        with heeding_signals() as interrupt, interrupt.held():
+            if waits:
+                os.kill(os.getpid(), signal.SIGTERM)
+            with interrupt.let_through():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                raise AssertionError("a signal that is let through comes first")
+
+    with pytest.raises(Interrupted, match="SIGTERM" if waits else "SIGUSR1"):
+        let()
 
 
 @pytest.mark.parametrize("moving_average", [None, 0.9])

@@ -1,0 +1,77 @@
+"""Long inputs in little memory: many lines, and one line of ten megabytes."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regard.data import Ledger, read_lines
+from regard.run.model import Model
+from regard.run.training import Trained
+from tests.reliability.conftest import Tally
+from tests.reliability.copying import copying_model, line_of
+
+GROWTH = 50 * 2**20
+SETTLED = 8192
+"""Lines after which everything has been loaded and every cache has its size."""
+
+
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return copying_model(tmp_path_factory.mktemp("copying"))
+
+
+def resident() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def through(model: Model, path: Path, count: int) -> int:
+    """Predict a file of lines and compare each; how much the process grew meanwhile, at most."""
+
+    def sizes() -> Iterator[int]:
+        for number, prediction in enumerate(model.predict_many(read_lines(path, ledger=Ledger()))):
+            assert prediction.text == ("" if number % 11 == 5 else line_of(number))
+            if number % 4096 == 0:
+                yield resident()
+        assert number + 1 == count
+
+    found = list(sizes())
+    settled = SETTLED // 4096
+    return max(found[settled:]) - found[settled]
+
+
+def written(path: Path, count: int) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines("\n" if number % 11 == 5 else f"{line_of(number)}\n" for number in range(count))
+    return path
+
+
+def test_thirty_thousand_lines(copying: Model, tmp_path: Path, tally: Tally) -> None:
+    assert through(copying, written(tmp_path / "many.txt", 30_000), 30_000) <= GROWTH
+
+
+@pytest.mark.long
+def test_two_hundred_thousand_lines(copying: Model, tmp_path: Path, tally: Tally) -> None:
+    growth = through(copying, written(tmp_path / "many.txt", 200_000), 200_000)
+    assert growth <= GROWTH
+    tally("D4", lines=200_000, megabytes_grown=growth / 2**20)
+
+
+@pytest.mark.parametrize("text", ["a b c d ", "h", "a\tb"], ids=["words", "one word", "tabs"])
+def test_a_line_of_ten_megabytes(trained: Trained, copying: Model, tmp_path: Path, text: str, tally: Tally) -> None:
+    (tmp_path / "long.txt").write_bytes(b"c a\n" + text.encode() * (10 * 2**20 // len(text)) + b"\nb\n")
+    for model in (trained.model, copying):
+        before, began = resident(), time.process_time()
+        first, long, last = model.predict_many(read_lines(tmp_path / "long.txt"))
+        seconds = time.process_time() - began
+        assert seconds <= 3, f"{seconds:.1f} s on {sys.platform}"
+        assert resident() - before <= 4 * GROWTH
+        assert first.text == model.predict("c a").text
+        assert last.text == model.predict("b").text
+        if text.startswith("a b"):
+            assert long.cut_source or long.fault.startswith("the source has more than 65,536 tokens")
+    tally("D4", lines_of_ten_megabytes=1)
