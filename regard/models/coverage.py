@@ -50,19 +50,21 @@ def _wide(values: Tensor, width: int) -> Tensor:
 
 
 class _Weights:
-    """Watches the attention to the source of the last layer."""
+    """Watches the attention to the source; an attention may show its rows in several parts."""
 
     def __init__(self) -> None:
-        self.layer = -1
-        self.weights: Tensor | None = None
+        self.layers: dict[int, list[Tensor]] = {}
 
     def watches(self, site: Site) -> bool:
         return site.part == "decoder" and site.kind == "cross"
 
     def visit(self, site: Site, value: Tensor) -> Tensor:
-        if site.layer >= self.layer:
-            self.layer, self.weights = site.layer, value
+        self.layers.setdefault(site.layer, []).append(value)
         return value
+
+    def last(self) -> Tensor | None:
+        """The mean of the heads of the last layer: (S, K, N)."""
+        return torch.cat(self.layers[max(self.layers)], dim=2).mean(1) if self.layers else None
 
 
 class Covering:
@@ -88,8 +90,8 @@ class Covering:
             step = self.system.step(tokens, state.inner)
         covered = state.covered
         told = None
-        if watcher.weights is not None:
-            weights = watcher.weights.mean(1)  # (S, K, N)
+        weights = watcher.last()
+        if weights is not None:
             covered = covered + _wide(weights, covered.size(2))
             told = covered.clamp(LEAST, 1.0).log().masked_fill(~state.mask.unsqueeze(1), 0.0).sum(2)  # (S, K)
         following = CoveringState(inner=step.state, covered=covered, mask=state.mask)

@@ -1,4 +1,4 @@
-"""Search under constraints: a wide beam against all outputs, filtered; every output satisfies; company changes nothing."""
+"""Search under constraints: a wide beam against all outputs, filtered; every output satisfies, whatever the company."""
 
 import math
 import re

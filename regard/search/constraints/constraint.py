@@ -54,9 +54,16 @@ class Constraint:
     def __bool__(self) -> bool:
         return self != Constraint()
 
+    @property
+    def about_source(self) -> tuple[str, ...]:
+        """The demands that depend on the words of a source."""
+        return tuple(name for name in ("glossary", "brackets", "bio", "numbers") if getattr(self, name))
+
     def record(self) -> dict[str, Any]:
-        """This as JSON has it."""
-        return asdict(self)
+        """This as JSON has it: only what is demanded."""
+        usual = asdict(Constraint())
+        fields = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return {name: _listed(value) for name, value in fields.items()}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Constraint":
@@ -64,7 +71,7 @@ class Constraint:
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
         }
-        fields["glossary"] = tuple((source, target) for source, target in record["glossary"])
+        fields["glossary"] = tuple((source, target) for source, target in record.get("glossary", ()))
         return Constraint(**fields)
 
     def tables(self) -> list[Table]:
@@ -135,6 +142,10 @@ class Constrainer:
         if one.bio:
             found.append(tagging(one.bio, len(words)))
         return found
+
+
+def _listed(value: object) -> object:
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
 
 
 _last: WeakKeyDictionary[Tokenizer, Constrainer] = WeakKeyDictionary()
