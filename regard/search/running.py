@@ -157,5 +157,5 @@ def hopeless(request: Request, limit: int) -> str:
         return f"the prefix contradicts what is demanded: {constraint.told}"
     if constraint.within(state, max(0, limit - len(request.prefix))):
         return ""
-    how = "was found" if constraint.gave_up else "of the model's vocabulary"
-    return f"no output {how} of at most {limit} tokens is as demanded: {constraint.told}"
+    how = "was found that is" if constraint.gave_up else "is"
+    return f"no output of at most {limit} tokens {how} as demanded: {constraint.told}"

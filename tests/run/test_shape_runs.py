@@ -265,7 +265,9 @@ def test_pairs_that_do_not_fit_are_not_scored(runs: Runs, name: str, source: str
 def test_what_has_no_text_to_write_says_so(runs: Runs) -> None:
     for name in ("acceptor", "transducer", "masked"):
         model = runs(name).model
-        with pytest.raises(UsageError, match=r"a model of shape [a-z-]+ writes no text to draw or to begin"):
+        with pytest.raises(
+            UsageError, match=r"a model of shape [a-z-]+ writes no text to draw, to begin or to constrain"
+        ):
             model.predict("a", prefix="b")
         with pytest.raises(UsageError, match=r"no attention to a source text to read an alignment from"):
             model.align([("a", "b")])

@@ -24,6 +24,11 @@ class Automaton(Protocol):
         """The largest progress, where parts of the text are demanded; 0 where nothing is."""
         ...
 
+    @property
+    def size(self) -> int:
+        """About how many states there are; a large number where nobody knows."""
+        ...
+
     def next(self, state: Hashable, character: str) -> Hashable | None:
         """The state after a character; None where no text that begins so is accepted."""
         ...

@@ -117,11 +117,6 @@ class Classes:
                 found.setdefault(self.numbers[place], chr(point))
         return list(found.items())
 
-    def between(self, low: int, high: int) -> tuple[int, ...]:
-        """The classes that characters between two code points have."""
-        first, last = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high)
-        return tuple(sorted(set(self.numbers[first:last])))
-
 
 def _widths(starts: Sequence[int], numbers: Sequence[int]) -> tuple[int, ...]:
     widths: dict[int, int] = {}

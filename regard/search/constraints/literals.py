@@ -13,6 +13,8 @@ from typing import Protocol, cast
 from regard.errors import UsageError
 from regard.search.constraints.phrases import listed
 
+UNKNOWN_SIZE = 1 << 40
+
 
 class Grammar(Protocol):
     """Which pieces can come next. Of two pieces, a longer one is read where both could be meant."""
@@ -55,6 +57,19 @@ class Literals:
     @property
     def start(self) -> State:
         return self._enter(self.grammar.start)
+
+    @property
+    def size(self) -> int:
+        return UNKNOWN_SIZE
+
+    def only(self, state: Hashable) -> str | None:
+        """The one text that can still come, where there is only one and nothing after it."""
+        place, low, high, depth = cast(State, state)
+        if high - low != 1:
+            return None
+        piece = self._choices(place)[low]
+        after = self.grammar.after(place, piece)
+        return piece[depth:] if self.grammar.final(after) and not self._choices(after) else None
 
     def _choices(self, place: Hashable) -> tuple[str, ...]:
         found = self._known.get(place)

@@ -77,6 +77,10 @@ class Table:
     def goal(self) -> int:
         return sum(self.lengths)
 
+    @property
+    def size(self) -> int:
+        return len(self.accepting) << len(self.lengths)
+
     def next(self, state: Hashable, character: str) -> State | None:
         row, marks = cast(State, state)
         column = self.classes.of(character)
@@ -130,15 +134,18 @@ class Table:
 
     def takes(self, state: Hashable, low: int, high: int) -> bool:
         row, _ = cast(State, state)
-        return any(self.following[row, column] for column in self.classes.between(low, high))
+        return any(self.following[row, column] for column, _ in self._classes_between(low, high))
 
     def characters_between(self, state: Hashable, low: int, high: int) -> list[str]:
         """Of characters between two code points that can come next, the first of each class."""
         row, _ = cast(State, state)
+        return [sample for column, sample in self._classes_between(low, high) if self.following[row, column]]
+
+    def _classes_between(self, low: int, high: int) -> list[tuple[int, str]]:
         found = self._samples.get((low, high))
         if found is None:
             found = self._samples[low, high] = self.classes.samples(low, high)
-        return [sample for column, sample in found if self.following[row, column]]
+        return found
 
 
 class Rows:
