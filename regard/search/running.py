@@ -155,7 +155,8 @@ def hopeless(request: Request, limit: int) -> str:
         state = None if state is None else constraint.advance(state, token)
     if state is None:
         return f"the prefix contradicts what is demanded: {constraint.told}"
-    if constraint.within(state, max(0, limit - len(request.prefix))):
+    tokens = max(0, limit - len(request.prefix))
+    if constraint.within(state, tokens):
         return ""
-    how = "was found that is" if constraint.gave_up else "is"
+    how = "is" if constraint.disproves(state, tokens) else "was found that is"
     return f"no output of at most {limit} tokens {how} as demanded: {constraint.told}"

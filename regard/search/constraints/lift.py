@@ -1,7 +1,10 @@
 """Automata over tokens: one automaton over text, read through the surfaces of a vocabulary."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from regard.search.constraints.automaton import Automaton
 from regard.search.constraints.characters import LAST
 from regard.search.constraints.literals import Literals
-from regard.search.constraints.surfaces import Forest, Surfaces, points_between
+from regard.search.constraints.surfaces import Forest, Surfaces, points_between, segments
 from regard.search.constraints.table import FAR, Table
 
 LATER, FRONT, HELD = 0, 1, 2
@@ -50,8 +53,8 @@ class Lift(Protocol):
         """About how many states there are."""
         ...
 
-    def rest(self, state: Hashable) -> int | None:
-        """The tokens to an end, where only one text can follow: at least so many; None where several can."""
+    def sure(self, state: Hashable, tokens: int) -> bool | None:
+        """Whether there is a way to an end within so many tokens, where that can be said without a search."""
         ...
 
     def follow(self, state: Hashable) -> Follow: ...
@@ -85,42 +88,33 @@ class Single:
         self.size = automaton.size
         self._columns: dict[int, Ids] = {}
         self._by_row: dict[tuple[int, int, bytes], Follow] = {}
+        self._spelled: dict[tuple[str, int], int] = {}
 
-    def rest(self, state: Hashable) -> int | None:
+    def sure(self, state: Hashable, tokens: int) -> bool | None:
+        """Of lines, one of those that are left must be short enough; of marks, one after the other must fit."""
         place, phase, waiting = cast(State, state)
-        if phase == FRONT or waiting or not isinstance(self.automaton, Literals):
-            return None
-        text = self.automaton.only(place)
-        return None if text is None else self._segments(text, phase)
+        if isinstance(self.automaton, Literals):
+            known = phase != FRONT and not waiting and (self.surfaces.plain or not self.surfaces.later.broken)
+            left = self.automaton.texts_left(place) if known else None
+            if left is None:
+                return None
+            least = self.surfaces.longest * tokens
+            return any(len(text) <= least and self._segments(text, phase) <= tokens for text in left)
+        if isinstance(self.automaton, Table) and self.automaton.lengths:
+            return self.legs.enough(state) <= tokens
+        return None
+
+    @cached_property
+    def legs(self) -> "Legs":
+        return Legs(self)
 
     def _segments(self, text: str, phase: int) -> int:
         """The least tokens that spell a text to its end."""
-        forest, back = self.surfaces.later, self.surfaces.back
-        if phase == HELD and text:
-            if text[0] != back:
-                return FAR
-            text = text[1:]
-        reached = [FAR] * (len(text) + 1)
-        reached[0] = 0
-        for start in range(len(text)):
-            if reached[start] == FAR:
-                continue
-            node = 0
-            for end in range(start, len(text)):
-                if self.surfaces.spells and end == start:
-                    width = len(text[start].encode())
-                    reached[start + 1] = min(reached[start + 1], reached[start] + width)
-                after = forest.children[node].get(text[end])
-                if after is None:
-                    break
-                node = after
-                for at in forest.ends.get(node, ()):
-                    held = bool(forest.held[at])
-                    if held and end + 1 < len(text) and text[end + 1] == back:
-                        reached[end + 2] = min(reached[end + 2], reached[start] + 1)
-                    if not held or end + 1 == len(text):
-                        reached[end + 1] = min(reached[end + 1], reached[start] + 1)
-        return reached[-1]
+        key = (text, phase)
+        found = self._spelled.get(key)
+        if found is None:
+            found = self._spelled[key] = segments(text, self.surfaces, held=phase == HELD)
+        return found
 
     def may_end(self, state: Hashable) -> bool:
         place, _, waiting = cast(State, state)
@@ -252,6 +246,77 @@ class Single:
             for key in each
         ]
         found.add_many(tokens, which, states)
+
+
+class Legs:
+    """How many tokens are enough where marks are missing: one leg to each, then one to an end.
+
+    U(row, M) = min_{b ∈ M} (T_b(row) + Σ_{c ∈ M, c ≠ b} max T_c) + max T_end, with the least tokens T_b from a row to a
+    transition that leaves mark b. On the shortest way to b the bound falls by one with each token, and it does not rise
+    when b is there. So whoever goes only where the bound is kept comes to an end, though a shorter way may exist.
+    """
+
+    def __init__(self, single: Single) -> None:
+        assert isinstance(single.automaton, Table)
+        self.table = single.automaton
+        first = _unmarked(single.start)
+        before: dict[State, list[tuple[State, int, int]]] = {first: []}
+        left = [first]
+        while left:
+            place = left.pop()
+            for after, cost in single.ways(place):
+                reached, gained = _unmarked(after), cast(tuple[int, int], cast(State, after)[0])[1]
+                if reached not in before:
+                    before[reached] = []
+                    left.append(reached)
+                before[reached].append((place, cost, gained))
+        accepting = [one for one in before if not one[2] and self.table.accepting[cast(tuple[int, int], one[0])[0]]]
+        self.to_end = _nearest(before, dict.fromkeys(accepting, 0))
+        self.to_marks = []
+        for bit in range(len(self.table.lengths)):
+            last: dict[State, int] = {}
+            for edges in before.values():
+                for place, cost, gained in edges:
+                    if gained >> bit & 1:
+                        last[place] = min(cost, last.get(place, FAR))
+            self.to_marks.append(_nearest(before, last))
+        self.most_to_end = max(self.to_end.values(), default=FAR) if len(self.to_end) == len(before) else FAR
+        self.most = [max(one.values()) if len(one) == len(before) else FAR for one in self.to_marks]
+        self.ways = single.ways
+
+    def enough(self, state: Hashable) -> int:
+        """So many tokens are enough; more than there ever are where that cannot be said."""
+        place = _unmarked(state)
+        if place not in self.to_end:  # inside a character
+            return min((cost + self.enough(after) for after, cost in self.ways(state)), default=FAR)
+        marks = cast(tuple[int, int], cast(State, state)[0])[1]
+        missing = [bit for bit in range(len(self.most)) if not marks >> bit & 1]
+        if not missing:
+            return self.to_end[place]
+        whole = sum(self.most[bit] for bit in missing) + self.most_to_end
+        return min(self.to_marks[bit].get(place, FAR) - self.most[bit] for bit in missing) + whole
+
+
+def _unmarked(state: Hashable) -> State:
+    (row, _), phase, waiting = cast(Any, state)
+    return ((row, 0), phase, waiting)
+
+
+def _nearest(before: Mapping[State, list[tuple[State, int, int]]], known: dict[State, int]) -> dict[State, int]:
+    """The least tokens to where they are known, from everywhere (Dijkstra 1959)."""
+    number = count()
+    distances = dict(known)
+    heap = [(distance, next(number), one) for one, distance in known.items()]
+    heapify(heap)
+    while heap:
+        distance, _, place = heappop(heap)
+        if distance > distances[place]:
+            continue
+        for earlier, cost, _ in before[place]:
+            if distance + cost < distances.get(earlier, FAR):
+                distances[earlier] = distance + cost
+                heappush(heap, (distance + cost, next(number), earlier))
+    return distances
 
 
 class _Found:

@@ -2,8 +2,9 @@
 
 Whatever is permitted can still be brought to a good end within the tokens that are left, so a search under a
 constraint needs no luck: if any output satisfies it within the limit, every row that goes on will. For automata with
-few states the shortest way to an end is known from all of them at once; for others `within` looks for one, best first,
-and remembers what it learns. It gives up after some time, and then says no.
+few states the shortest way to an end is known from all of them at once; others know a bound, or a way is looked for,
+best first. Such a search gives up after some time and then says no. What it says depends on the state and the tokens
+that are left alone, never on what was asked before: other sentences change nothing.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -23,9 +24,8 @@ from regard.special import END
 MOST_KEPT = 1 << 24
 MOST_EXPLORED = 3_000
 MOST_EXPANDED = 300
-LEAST_EXPANDED = 40
-PATIENCE = 1_000
-"""So many states are opened in all searches for a way before each gets only the least."""
+"""So many states are opened in a search for a way before it gives up."""
+UNBOUNDED = 1 << 30
 
 
 class Joint:
@@ -38,10 +38,10 @@ class Joint:
         self.goal = sum(part.goal for part in parts)
         self.size = prod(part.lift.size for part in parts)
 
-    def rest(self, state: Hashable) -> int | None:
-        """What one part needs, all together need at least; it is exact only where the others let it through."""
-        del state
-        return None
+    def sure(self, state: Hashable, tokens: int) -> bool | None:
+        """What one cannot do, all together cannot; of demanded parts only a bound is known, which proves nothing."""
+        each = [part.lift.sure(one, tokens) for part, one in self._each(state) if not part.goal]
+        return False if False in each else None
 
     def _each(self, state: Hashable) -> "list[tuple[Lifted, Hashable]]":
         return list(zip(self.parts, cast(tuple[Hashable, ...], state), strict=True))
@@ -105,25 +105,28 @@ class Lifted:
         self.goal = lift.goal
         self._follows: dict[Hashable, Follow] = {}
         self._kept = 0
-        self._enough: dict[Hashable, int] = {}
-        self._too_few: dict[Hashable, int] = {}
-        self._safe: dict[Hashable, int] = {}
+        self._first: dict[Hashable, int] = {}
+        self._answers: dict[tuple[Hashable, int], bool] = {}
+        self._unproven: set[tuple[Hashable, int]] = set()
+        self._allowed: dict[tuple[Hashable, int], Ids] = {}
         self._distances: dict[Hashable, int] | None = None
         self._reach: dict[Hashable, Ids] = {}
-        self._expanded = 0
-        self.gave_up = False
-        """Whether a search for a way was once broken off; then `within` may have said no too often."""
 
     def follow(self, state: Hashable) -> Follow:
         found = self._follows.get(state)
         if found is None:
             found = self.lift.follow(state)
             self._kept += len(found.tokens) + 100
-            if self._kept > MOST_KEPT:
-                self._follows.clear()
-                self._kept = len(found.tokens)
             self._follows[state] = found
+            self._tidy()
         return found
+
+    def _tidy(self) -> None:
+        """Forget what can be found again, where it has become much."""
+        if self._kept > MOST_KEPT:
+            self._follows.clear()
+            self._allowed.clear()
+            self._kept = 0
 
     def may_end(self, state: Hashable) -> bool:
         return self.lift.may_end(state)
@@ -142,16 +145,21 @@ class Lifted:
     def allowed(self, state: Hashable, left: int) -> Ids:
         """The tokens that may come next where so many tokens are left, the end not counted; END where it may end."""
         follow = self.follow(state)
-        tokens = follow.tokens if left > 0 else follow.tokens[:0]
-        if left > 0 and not self._is_safe(state, left):
+        if left <= 0:
+            return self._ending(state, follow.tokens[:0])
+        if left > self.lift.enough(state):
+            return self._ending(state, follow.tokens)
+        found = self._allowed.get((state, left))
+        if found is None:
             if self._small:
-                return self._ending(state, tokens[(self._distances_after(state) < left)[follow.targets]])
-            good = np.array([self.within(one, left - 1) for one in follow.states], dtype=bool)
-            if good.all():
-                self._safe[state] = max((self._enough.get(one, 0) + 1 for one in follow.states), default=0)
+                good = self._distances_after(state) < left
             else:
-                tokens = tokens[good[follow.targets]]
-        return self._ending(state, tokens)
+                good = np.array([self.within(one, left - 1) for one in follow.states], dtype=bool)
+            found = self._ending(state, follow.tokens[good[follow.targets]])
+            self._allowed[state, left] = found
+            self._kept += len(found)
+            self._tidy()
+        return found
 
     def _ending(self, state: Hashable, tokens: Ids) -> Ids:
         return np.append(tokens, END) if self.may_end(state) else tokens
@@ -201,64 +209,60 @@ class Lifted:
                     heappush(heap, (distance + cost, next(number), earlier))
         return distances
 
-    def _is_safe(self, state: Hashable, left: int) -> bool:
-        return left > self.lift.enough(state) or left >= self._safe.get(state, FAR)
-
     def within(self, state: Hashable, tokens: int) -> bool:
         """Whether an output can go on from a state and be such that it may end, within so many tokens."""
         if self._small:
             return self._distance(state) <= tokens
-        if self._enough.get(state, FAR) <= tokens:
+        if self.may_end(state):
             return True
-        if self._too_few.get(state, -1) >= tokens:
-            return False
-        return self._look(state, tokens)
+        sure = self.lift.sure(state, tokens)
+        if sure is not None:
+            if not sure and self.lift.goal and self.lift.least(state) <= tokens:
+                self._unproven.add((state, tokens))  # the bound is not the shortest way
+            return sure
+        if state not in self._first:
+            self._first[state] = self._look(state, UNBOUNDED)[0]
+        if self._first[state] <= tokens:
+            return True
+        answer = self._answers.get((state, tokens))
+        if answer is None:
+            found, complete = self._look(state, tokens)
+            answer = self._answers[state, tokens] = found <= tokens
+            if not answer and not complete:
+                self._unproven.add((state, tokens))
+        return answer
 
-    def _look(self, state: Hashable, tokens: int) -> bool:
-        """A best-first search that is complete within the bound, unless it is broken off."""
+    def disproves(self, state: Hashable, tokens: int) -> bool:
+        """Whether there is no way within so many tokens for certain, and not only none that was found."""
+        return not self.within(state, tokens) and (state, tokens) not in self._unproven
+
+    def _look(self, state: Hashable, tokens: int) -> tuple[int, bool]:
+        """The tokens of a way to an end within a bound, and whether all ways were looked at where there is none."""
         number = count()
         depths: dict[Hashable, int] = {state: 0}
-        before: dict[Hashable, Hashable] = {}
         heap: list[tuple[int, int, int, Hashable]] = [(0, 0, next(number), state)]
         expanded = 0
-        most = MOST_EXPANDED if self._expanded < PATIENCE else LEAST_EXPANDED
-        while heap and expanded < most:
+        while heap:
             _, depth, _, place = heappop(heap)
             if depth > depths[place]:
                 continue
-            only = self.lift.rest(place)
-            rest = 0 if self.may_end(place) else self._enough.get(place, FAR) if only is None else only
-            if depth + rest <= tokens:
-                self._learn(state, place, before, depths, depth + rest)
-                return True
-            if only is not None:
+            if self.may_end(place):
+                return depth, True
+            sure = None if tokens == UNBOUNDED else self.lift.sure(place, tokens - depth)
+            if sure is True:
+                return tokens, True
+            if sure is False:
                 continue
+            if expanded == MOST_EXPANDED:
+                return FAR, False
             expanded += 1
-            self._expanded += 1
             for after, cost in self.lift.ways(place):
                 least = self.lift.least(after)
                 if depth + cost + least > tokens or depth + cost >= depths.get(after, FAR):
                     continue
-                depths[after], before[after] = depth + cost, place
+                depths[after] = depth + cost
                 heappush(heap, (self.goal - self.progress(after) + least, depth + cost, next(number), after))
-        self.gave_up |= bool(heap)
-        self._too_few[state] = max(tokens, self._too_few.get(state, -1))
-        return False
-
-    def _learn(
-        self,
-        state: Hashable,
-        place: Hashable,
-        before: dict[Hashable, Hashable],
-        depths: dict[Hashable, int],
-        whole: int,
-    ) -> None:
-        """Note for all states of a way how many tokens are enough."""
-        while True:
-            self._enough[place] = min(whole - depths[place], self._enough.get(place, FAR))
-            if place == state:
-                return
-            place = before[place]
+        return FAR, True
 
 
 def lift_all(automata: Sequence[Automaton], surfaces: Surfaces) -> Lifted:

@@ -5,7 +5,7 @@ are sorted, so that a state is a range of them that begin alike, and even a hund
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, cast
@@ -62,14 +62,12 @@ class Literals:
     def size(self) -> int:
         return UNKNOWN_SIZE
 
-    def only(self, state: Hashable) -> str | None:
-        """The one text that can still come, where there is only one and nothing after it."""
-        place, low, high, depth = cast(State, state)
-        if high - low != 1:
+    def texts_left(self, state: Hashable) -> Iterator[str] | None:
+        """What can still come, text by text, where the grammar is a list of lines."""
+        if not isinstance(self.grammar, Lines):
             return None
-        piece = self._choices(place)[low]
-        after = self.grammar.after(place, piece)
-        return piece[depth:] if self.grammar.final(after) and not self._choices(after) else None
+        place, low, high, depth = cast(State, state)
+        return (piece[depth:] for piece in self._choices(place)[low:high]) if place else iter(("",))
 
     def _choices(self, place: Hashable) -> tuple[str, ...]:
         found = self._known.get(place)

@@ -18,6 +18,8 @@ import numpy as np
 from regard.special import END, PAD, START, UNKNOWN
 from regard.text import Tokenizer
 
+NEVER = 1 << 40
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -158,3 +160,41 @@ def points_between(beginning: bytes) -> tuple[int, int]:
     if low <= 0xDFFF and high >= 0xD800:  # surrogates are no characters
         low, high = (low, 0xD7FF) if low < 0xD800 else (0xE000, high)
     return low, high
+
+
+def segments(text: str, surfaces: Surfaces, *, held: bool) -> int:
+    """The least tokens that spell a text to its end; many more than there ever are where none do.
+
+    `held`: a space was held back that the text must begin with. Parts of characters are single bytes, or none is there.
+    """
+    forest, back = surfaces.later, surfaces.back
+    if held and text:
+        if text[0] != back:
+            return NEVER
+        text = text[1:]
+    reached = [NEVER] * (len(text) + 1)
+    reached[0] = 0
+
+    def reach(place: int, count: int) -> None:
+        reached[place] = min(reached[place], count)
+
+    blank = any(forest.held[at] for at in forest.ends.get(0, ()))
+    for start in range(len(text)):
+        if reached[start] == NEVER:
+            continue
+        if surfaces.spells:
+            reach(start + 1, reached[start] + len(text[start].encode()))
+        if blank and text[start] == back and start + 1 < len(text):
+            reach(start + 1, reached[start] + 1)
+        node = 0
+        for end in range(start + 1, len(text) + 1):
+            after = forest.children[node].get(text[end - 1])
+            if after is None:
+                break
+            node = after
+            for at in forest.ends.get(node, ()):
+                if not forest.held[at] or end == len(text):
+                    reach(end, reached[start] + 1)
+                elif text[end] == back and end + 1 < len(text):  # the space is read with what follows it
+                    reach(end + 1, reached[start] + 1)
+    return reached[-1]
