@@ -15,6 +15,7 @@ from regard.run.alignment import source_attention
 from regard.run.labelling import hidden_tokens
 from regard.run.model import Model
 from regard.run.training import Trained, train
+from regard.search import Constraint
 from regard.special import MASK
 from regard.text import train_tokenizer
 from tests.toy_shapes import LETTERS, SHAPES, shape_lines, shape_recipe
@@ -276,6 +277,12 @@ def test_what_has_no_text_to_write_says_so(runs: Runs) -> None:
             runs(name).model.predict("a", best=3)
     with pytest.raises(UsageError, match="no attention to a source text"):
         runs("language").model.align([("", "a b")])
+    with pytest.raises(
+        UsageError, match="glossary, numbers: what is demanded depends on words of the source, and this"
+    ):
+        runs("language").model.predict("a", constraint=Constraint(glossary=(("a", "b"),), numbers="all"))
+    with pytest.raises(UsageError, match="writes no text to draw, to begin or to constrain"):
+        runs("acceptor").model.predict("a", constraint=Constraint(forbid=("a",)))
 
 
 def test_texts_on_one_topic_are_split(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ class Lift(Protocol):
         """About how many states there are."""
         ...
 
+    @property
+    def loose(self) -> bool:
+        """Whether `sure` goes by a bound, so that its no is no proof."""
+        ...
+
     def sure(self, state: Hashable, tokens: int) -> bool | None:
         """Whether there is a way to an end within so many tokens, where that can be said without a search."""
         ...
@@ -86,6 +91,7 @@ class Single:
         self.goal = automaton.goal
         self.start: State = (automaton.start, FRONT if surfaces.has_front else LATER, b"")
         self.size = automaton.size
+        self.loose = automaton.goal > 0
         self._columns: dict[int, Ids] = {}
         self._by_row: dict[tuple[int, int, bytes], Follow] = {}
         self._spelled: dict[tuple[str, int], int] = {}

@@ -37,6 +37,7 @@ class Joint:
         self.told = ", and ".join(part.told for part in parts)
         self.goal = sum(part.goal for part in parts)
         self.size = prod(part.lift.size for part in parts)
+        self.loose = False
 
     def sure(self, state: Hashable, tokens: int) -> bool | None:
         """What one cannot do, all together cannot; of demanded parts only a bound is known, which proves nothing."""
@@ -217,8 +218,8 @@ class Lifted:
             return True
         sure = self.lift.sure(state, tokens)
         if sure is not None:
-            if not sure and self.lift.goal and self.lift.least(state) <= tokens:
-                self._unproven.add((state, tokens))  # the bound is not the shortest way
+            if not sure and self.lift.loose and self.lift.least(state) <= tokens:
+                self._unproven.add((state, tokens))
             return sure
         if state not in self._first:
             self._first[state] = self._look(state, UNBOUNDED)[0]
