@@ -4,7 +4,8 @@
 
 What is measured is `regard train` itself, over steps 21 to 40 of its log: a Transformer of width 256 with 3 layers on
 each side, the words of the pocket world, 4,096 tokens a batch. Within a round the settings follow each other, so that
-what else the machine does strikes all of them; what counts is the ratio within a round, and of rounds the median.
+what else the machine does strikes all of them; what counts is the ratio within a round, and of rounds the median. The
+figures go to benchmarks/workers.json and from there into docs/distributed.md.
 """
 
 import json
@@ -14,9 +15,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from regard.data.pocket import make
+from regard.files import replace_file
 
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- workers -->", "<!-- /workers -->"
 ROUNDS = 5
 SETTINGS = {"1 process, 1 thread": (1, 1), "1 process, 2 threads": (1, 2), "2 workers, 1 thread each": (2, 1)}
 RECIPE = (
@@ -58,11 +65,34 @@ def main(rounds: int) -> None:
             for name, (workers, threads) in SETTINGS.items():
                 figures[name].append(tokens_per_second(train, small, workers, threads))
             print(f"round {number}: " + ", ".join(f"{values[-1]:,.0f}" for values in figures.values()), flush=True)
+    record = {"torch": torch.__version__, "tokens_per_second": figures}
+    replace_file(ROOT / "benchmarks/workers.json", (json.dumps(record, indent=1) + "\n").encode())
+    page = ROOT / "docs/distributed.md"
+    replace_file(page, with_table(page.read_text(encoding="utf-8"), record).encode())
+    print(table(record))
+
+
+def table(record: dict[str, Any]) -> str:
+    """Medians, and ratios within rounds to the best setting of one process."""
+    figures: dict[str, list[float]] = record["tokens_per_second"]
     alone = [values for name, values in figures.items() if SETTINGS[name][0] == 1]
     best = max(alone, key=statistics.median)
+    rows = ["| | tokens/s | of the best single process |", "|---|---|---|"]
     for name, values in figures.items():
         ratio = statistics.median(one / other for one, other in zip(values, best, strict=True))
-        print(f"{name:<26} {statistics.median(values):8,.0f} tokens/s  {ratio:5.2f} of the best single process")
+        rows.append(f"| {name} | {statistics.median(values):,.0f} | {ratio:.2f} |")
+    return "\n".join(rows)
+
+
+def with_table(page: str, record: dict[str, Any]) -> str:
+    """The page with the figures between its marks."""
+    rounds = len(next(iter(record["tokens_per_second"].values())))
+    told = (
+        f"A Transformer of width 256 with 3 layers on each side, 4,096 tokens a batch, two cores, torch "
+        f"{record['torch']}; medians of {rounds} rounds in turn (`python benchmarks/workers.py`):"
+    )
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n{told}\n\n{table(record)}\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":

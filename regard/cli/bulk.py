@@ -6,10 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Column
 
-from regard.cli.console import duration, messages
+from regard.cli.console import duration, messages, one_line_bar
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,13 +25,7 @@ class BulkProgress:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = Progress(
-            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self.bar = one_line_bar(console)
         self.task = self.bar.add_task("predicting", total=None)
         self.total = self.before = self.done = self.first = 0
         self.began = self.spoke = time.monotonic()

@@ -16,6 +16,7 @@ from regard.files import NO_SPACE
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from regard.metrics import Score
 
@@ -108,3 +109,17 @@ def duration(seconds: float) -> str:
 def size(count: int) -> str:
     """Bytes as `412 MB` or `3.2 GB`."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def one_line_bar(console: "Console") -> "Progress":
+    """A bar with a description behind it, on one line of a terminal of any width; nothing elsewhere."""
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    return Progress(
+        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

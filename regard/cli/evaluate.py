@@ -16,8 +16,21 @@ def evaluate(
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
+    metric: list[str] = typer.Option(
+        [], "--metric", "-m", help="What is measured instead of the recipe's metrics; again for further ones."
+    ),
+    tokenize: str | None = typer.Option(None, "--tokenize", help="How BLEU and METEOR split words: 13a, none, ..."),
+    meteor: str | None = typer.Option(None, "--meteor", help="The version of METEOR: 1.5, 1.3, 1.0, 2005, ..."),
+    wordnet: str | None = typer.Option(None, "--wordnet", help="A folder of WordNet's files, for METEOR."),
+    paraphrases: str | None = typer.Option(None, "--paraphrases", help="A table of paraphrases, for METEOR."),
     as_json: bool = typer.Option(False, "--json", help="Write the scores as JSON."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the outputs to a file, a line each."),
+    report: Path | None = typer.Option(
+        None, "--report", help="Write a page: scores by length and frequency of words, worst and best outputs."
+    ),
+    tags: str | None = typer.Option(
+        None, "--tags", help="A label for each word of each reference, a line each, for the page."
+    ),
 ) -> None:
     """Predict the sources of pairs and measure how well the outputs fit the targets.
 
@@ -26,10 +39,18 @@ def evaluate(
     """
     from regard.cli.console import score_lines, write_text
     from regard.data import Ledger
+    from regard.run.measuring import measured_by
     from regard.run.model import Model
     from regard.run.sets import read_set, set_layout
 
-    model = Model.load(run)
+    if tags is not None and report is None:
+        raise UsageError("--tags have an effect on the page only: give --report FILE, too")
+    model = measured_by(
+        Model.load(run),
+        metrics=metric,
+        tokenize=tokenize,
+        meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
+    )
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
@@ -42,6 +63,12 @@ def evaluate(
         raise UsageError(f"{output}: nothing was written, for this model is judged by its perplexity, without outputs")
     if output is not None:
         write_text(output, "".join(f"{one.text}\n" for one in result.predictions))
+    if report is not None:
+        from regard.report.evaluation import render_evaluation
+        from regard.run.breakdown import evaluation_page
+
+        page = evaluation_page(model, result, set_name=" + ".join(Path(file).name for file in files), tags=tags)
+        write_text(report, render_evaluation(page))
     if as_json:
         record = {"format": 1, "metrics": {score.name: score.to_json() for score in result.scores}}
         typer.echo(json.dumps(record, indent=2, ensure_ascii=False))

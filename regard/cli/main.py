@@ -12,6 +12,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     backtranslate,
+    compare,
     data,
     demo,
     evaluate,
@@ -58,6 +59,7 @@ app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("inspect")(inspect.inspect)
 app.command("backtranslate")(backtranslate.backtranslate)
 app.command("sweep")(sweep.sweep)

@@ -5,10 +5,9 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.table import Column
+from rich.progress import TaskID
 
-from regard.cli.console import duration, size, terminal_width
+from regard.cli.console import duration, one_line_bar, size, terminal_width
 from regard.process import memory_peak
 from regard.report import display_width, shorten, visible
 from regard.training import (
@@ -35,13 +34,7 @@ class TrainingProgress:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = Progress(
-            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self.bar = one_line_bar(console)
         self.task: TaskID | None = None
         self.time = TimeLeft()
         self.sampling = 0.0

@@ -16,6 +16,7 @@ from regard.metrics.score import Score
 Link = tuple[int, int]
 
 _LINK: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_GOLD: Final = re.compile(r"([0-9]{1,9})([-?])([0-9]{1,9})")
 
 
 def parse_pharaoh(line: str, *, where: str = "") -> frozenset[Link]:
@@ -74,6 +75,50 @@ def alignment_error(
         seed=seed,
         level=level,
     )
+
+
+class AlignmentErrorRate:
+    """The alignment error rate of alignments that are written as texts, `0-0 1-2`.
+
+    A reference may have links that are possible but not sure, written with a question mark: `0-0 1?2`.
+    """
+
+    name: Final = "AER"
+    signature: Final = "possible:marked|version:regard-1"
+    higher_is_better: Final = False
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
+        """Per segment: |A ∩ S|, |A ∩ P|, |A|, |S|."""
+        rows = []
+        for number, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True), start=1):
+            if len(texts) != 1:
+                raise DataError(f"segment {number} has {len(texts)} references; an alignment is compared with one")
+            links = parse_pharaoh(hypothesis, where=f"alignment {number}")
+            sure, possible = parse_gold(texts[0], where=f"reference {number}")
+            rows.append((len(links & sure), len(links & possible), len(links), len(sure)))
+        return np.array(rows, dtype=np.float64)
+
+    def aggregate(self, totals: Statistics) -> tuple[float, Mapping[str, float]]:
+        """As `alignment_error`."""
+        return _aggregate(totals)
+
+
+def parse_gold(line: str, *, where: str = "") -> tuple[frozenset[Link], frozenset[Link]]:
+    """Sure and possible links of `0-0 1?2`; the sure ones are among the possible ones."""
+    sure, possible = set(), set()
+    for field in line.split():
+        match = _GOLD.fullmatch(field)
+        if match is None:
+            place = f"{where}: " if where else ""
+            raise DataError(
+                f"{place}{field!r} is not a link: write source-target for a sure one and source?target for a possible "
+                "one, two numbers from 0, such as 0-2 or 0?2"
+            )
+        link = (int(match[1]), int(match[3]))
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return frozenset(sure), frozenset(possible)
 
 
 def _aggregate(totals: Statistics) -> tuple[float, Mapping[str, float]]:

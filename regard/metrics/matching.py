@@ -3,7 +3,7 @@
 With several references a segment counts by the one that is best for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -84,8 +84,8 @@ class EditDistance:
         return distance / segments, {"distance": distance, "segments": segments, **rate}
 
 
-def levenshtein(left: str, right: str) -> int:
-    """The least number of insertions, deletions and replacements between two texts.
+def levenshtein(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    """The least number of insertions, deletions and replacements between two texts, or two sequences of words.
 
     Bit-parallel (Myers 1999, in the form of Hyyrö 2001): a column of the table of distances is two integers, the places
     where it rises and where it falls by one; Python's integers make it work at any length.
@@ -94,12 +94,12 @@ def levenshtein(left: str, right: str) -> int:
         return len(right)
     everything = (1 << len(left)) - 1
     last = 1 << (len(left) - 1)
-    places: dict[str, int] = {}
-    for place, character in enumerate(left):
-        places[character] = places.get(character, 0) | 1 << place
+    places: dict[Hashable, int] = {}
+    for place, piece in enumerate(left):
+        places[piece] = places.get(piece, 0) | 1 << place
     rises, falls, distance = everything, 0, len(left)
-    for character in right:
-        equal = places.get(character, 0)
+    for piece in right:
+        equal = places.get(piece, 0)
         diagonal = (((equal & rises) + rises) ^ rises) | equal | falls
         right_rises = (falls | ~(diagonal | rises)) & everything
         right_falls = rises & diagonal

@@ -1,4 +1,4 @@
-"""Metrics of answers that are numbers: Pearson's correlation and the mean squared error."""
+"""Metrics of answers that are numbers: the correlations of Pearson and of Spearman, and the mean squared error."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,26 @@ class Pearson:
         return 100.0 * min(1.0, max(-1.0, value)), {"segments": n}
 
 
+class Spearman:
+    """Spearman's rank correlation, in per cent: Pearson's, of the ranks; equal numbers share the mean of their ranks.
+
+    Ranks are those in the whole set. A resample of the bootstrap takes them along, and does not rank anew.
+    """
+
+    name: Final = "spearman"
+    signature: Final = f"ranks:whole|{VERSION}"
+    higher_is_better: Final = True
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
+        """As Pearson's, of the ranks."""
+        x, y = (ranks(values) for values in numbers(hypotheses, references))
+        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+    def aggregate(self, totals: Statistics) -> tuple[float, Mapping[str, float]]:
+        """As Pearson's."""
+        return Pearson().aggregate(totals)
+
+
 class SquaredError:
     """The mean of (output - reference)²; the parts have its root, which is on the scale of the numbers."""
 
@@ -47,6 +67,13 @@ class SquaredError:
         """Σ (x - y)² / n."""
         errors, segments = totals.tolist()
         return errors / segments, {"segments": segments, "root": math.sqrt(errors / segments)}
+
+
+def ranks(values: Statistics) -> Statistics:
+    """The rank of each number from 1, the mean of the ranks where numbers are equal."""
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((2 * last - counts + 1) / 2)[group].astype(np.float64)
 
 
 def numbers(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[Statistics, Statistics]:

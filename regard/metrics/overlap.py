@@ -5,12 +5,12 @@ signatures mean what they say. Its warning about text that looks tokenised is of
 caller's choice, and the signature carries it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, Literal, get_args
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU, BLEUScore
+from sacrebleu.metrics.bleu import BLEU, BLEUScore, _get_tokenizer
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.version import __version__
@@ -52,10 +52,22 @@ class Overlap:
         return float(score.score), parts
 
 
+def check_tokenize(tokenize: str, name: str) -> None:
+    """Refuse a tokenisation that is not known."""
+    if tokenize not in TOKENIZATIONS:
+        raise UsageError(f"tokenize = {tokenize!r}: {name} can cut text by {', '.join(TOKENIZATIONS)}")
+
+
+def words_by(tokenize: str) -> Callable[[str], list[str]]:
+    """A function that cuts a text into words as BLEU does."""
+    check_tokenize(tokenize, "words")
+    cut = _get_tokenizer(tokenize)()
+    return lambda text: str(cut(text.rstrip())).split()
+
+
 def bleu(*, tokenize: str = "13a", order: int = 4) -> Overlap:
     """Papineni et al. 2002: the geometric mean of n-gram precisions times the brevity penalty, in per cent."""
-    if tokenize not in TOKENIZATIONS:
-        raise UsageError(f"tokenize = {tokenize!r}: BLEU can cut text by {', '.join(TOKENIZATIONS)}")
+    check_tokenize(tokenize, "BLEU")
     if not 1 <= order <= 16:
         raise UsageError(f"order = {order}: the longest n-gram of BLEU must have 1 to 16 words")
     return Overlap(

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.errors import UsageError
 from regard.insight import Reading
-from regard.metrics import Metric, metric
+from regard.metrics import MeteorSources, Metric, metric
 from regard.models import (
     Acceptor,
     AttributeJoin,
@@ -319,7 +319,8 @@ def search_options(
 
 def build_metrics(section: EvaluationSection) -> list[Metric]:
     """What is measured."""
-    return [metric(name, tokenize=section.tokenize) for name in section.metrics]
+    meteor = MeteorSources(**section.meteor.model_dump())
+    return [metric(name, tokenize=section.tokenize, meteor=meteor) for name in section.metrics]
 
 
 def alignment_reading(section: EvaluationSection) -> Reading:

@@ -53,6 +53,7 @@ __all__ = [
     "EvaluationSection",
     "FallSection",
     "MaskingSection",
+    "MeteorSection",
     "MetricName",
     "ModelSection",
     "NoDecoderSection",
@@ -214,6 +215,18 @@ class AlignmentReading(Section):
     shift: Literal[0, 1] = Field(0, description="0: the step that predicts a word; 1: the step that reads it.")
 
 
+class MeteorSection(Section):
+    """What METEOR takes for a match, and how it weighs them."""
+
+    version: Literal[
+        "2005", "1.0", "1.3", "1.3-adequacy", "1.3-hter", "1.3-tuning", "1.5", "1.5-universal", "1.5-other"
+    ] = Field("1.5", description="Whose parameters; 1.5-other for languages other than English.")
+    wordnet: str | None = Field(
+        None, min_length=1, description="A folder of WordNet's files, for synonyms. Relative to where the command runs."
+    )
+    paraphrases: str | None = Field(None, min_length=1, description="A table of paraphrases, as METEOR has them.")
+
+
 class EvaluationSection(Section):
     """How good the model is."""
 
@@ -221,8 +234,9 @@ class EvaluationSection(Section):
         ("BLEU", "chrF", "TER"), description="What is measured beside the perplexity; by the shape if left out."
     )
     tokenize: Literal["13a", "none", "intl", "char"] = Field(
-        "13a", description="How BLEU splits words: 13a for plain text, none for text that is split already."
+        "13a", description="How BLEU and METEOR split words: 13a for plain text, none for text that is split already."
     )
+    meteor: MeteorSection = Field(default_factory=MeteorSection, description="Which METEOR.")
     resamples: int = Field(1000, ge=0, description="Bootstrap samples of the 95 % intervals; 0: no intervals.")
     samples: int = Field(8, ge=0, description="Outputs shown in the report.")
     alignment: AlignmentReading = Field(

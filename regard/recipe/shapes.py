@@ -10,8 +10,9 @@ from regard.recipe.sides import RecurrentDecoderSection
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
 
-NUMBER_METRICS = frozenset({"pearson", "squared_error"})
-SENTENCE_METRICS = frozenset({"BLEU", "chrF", "TER"})
+NUMBER_METRICS = frozenset({"pearson", "spearman", "squared_error"})
+LIST_METRICS = frozenset({"MRR", "P@1", "P@3", "P@5", "P@10"})
+SENTENCE_METRICS = frozenset({"BLEU", "chrF", "TER", "METEOR"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ def _metric_problems(recipe: "Recipe") -> Iterator[str]:
         yield "`evaluation.metrics` is empty: name what is measured"
     if recipe.training.select != "loss" and not recipe.evaluation.metrics:
         yield f"`training.select: {recipe.training.select}` needs outputs to judge, and there are none: take `loss`"
+    if recipe.training.select in (*LIST_METRICS, "slot_error", "AER"):
+        yield f"`training.select: {recipe.training.select}` is not of one output and its target: take another metric"
     named = sorted({*recipe.evaluation.metrics, recipe.training.select} - {"loss"})
     number = _target_unit(recipe) == "number"
     sentences = [name for name in named if name in SENTENCE_METRICS]

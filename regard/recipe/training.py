@@ -8,7 +8,10 @@ from pydantic import Field, model_validator
 from regard.recipe.learning import CorruptionSection, ObjectiveSection
 from regard.recipe.section import Section
 
-MetricName = Literal["BLEU", "chrF", "TER", "exact", "accuracy", "edit_distance", "pearson", "squared_error"]
+MetricName = Literal[
+    "BLEU", "chrF", "TER", "METEOR", "exact", "accuracy", "edit_distance", "WER", "CER", "span_F1", "bracket_F1",
+    "slot_error", "AER", "MRR", "P@1", "P@3", "P@5", "P@10", "pearson", "spearman", "squared_error",
+]  # fmt: skip
 
 
 class MaskingSection(Section):

@@ -1,8 +1,8 @@
 """The page of a run: one file that opens offline, in light and dark, on a telephone and on paper."""
 
 from regard.report import sections, status
-from regard.report.alignment import policy
 from regard.report.contents import ReportData
+from regard.report.document import document, heading, titled_parts
 from regard.report.markup import escape
 from regard.report.style import COLOURS, DRAWING, HOVER_SCRIPT, PAGE, SILENCE_SCRIPT
 
@@ -25,37 +25,16 @@ def render_report(data: ReportData) -> str:
         ("data", "What it learned from", _data(data)),
         ("recipe", "How to repeat it", _recipe(data)),
     ]
-    links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in parts)
-    body = "\n".join(
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{content}</section>'
-        for name, title, content in parts
+    links, body = titled_parts(parts)
+    above = status.banner(data.status) + sections.cautions(data.cautions) + sections.tiles(data.scores)
+    return document(
+        title=status.title(data.status, data.title),
+        header=f"{heading(data.title, data.run)}\n{above}\n{links}",
+        main=body,
+        style=style,
+        script=script,
+        head=status.reload(data.status),
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(style, script)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="regard">
-<link rel="icon" href="data:,">
-{status.reload(data.status)}<title>{escape(status.title(data.status, data.title))}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>{escape(data.title)}</h1>
-<p class="run">{escape(data.run)}</p>
-{status.banner(data.status)}{sections.cautions(data.cautions)}{sections.tiles(data.scores)}
-<nav aria-label="Parts of this page">{links}</nav>
-</header>
-<main>
-{body}
-</main>
-<footer>Written by regard. This page is one file; it loads nothing from anywhere.</footer>
-{f"<script>{script}</script>" if script else ""}
-</body>
-</html>
-"""
 
 
 def _data(data: ReportData) -> str:

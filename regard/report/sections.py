@@ -11,7 +11,10 @@ from regard.report.curves import Chart, Series, line_chart
 from regard.report.markup import escape
 from regard.report.width import shorten
 
-PERCENT = frozenset({"BLEU", "chrF", "TER", "exact", "accuracy", "alignment error"})
+PERCENT = frozenset(
+    {"BLEU", "chrF", "TER", "METEOR", "exact", "accuracy", "alignment error", "AER", "WER", "CER", "slot_error"}
+    | {"span_F1", "bracket_F1", "MRR", "P@1", "P@3", "P@5", "P@10"}
+)
 """Scores between 0 and 100, which can be drawn on a bar."""
 
 EARLY_COLUMNS = 240

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.metrics.spread import Spread
-from regard.report.alignment import policy
 from regard.report.curves import nice_ticks, short_number
+from regard.report.document import document, heading, titled_parts
 from regard.report.markup import escape
 from regard.report.sections import findings
 from regard.report.style import COLOURS, DRAWING, PAGE
@@ -42,36 +42,17 @@ def render_spreads(table: SpreadTable) -> str:
     charts = "".join(
         f'<figure class="card">{spread_chart(table, number)}</figure>' for number in range(len(table.columns))
     )
-    notes = f'<section aria-labelledby="notes"><h2 id="notes">Notes</h2>{findings(table.notes)}</section>'
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(style, None)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="regard">
-<link rel="icon" href="data:,">
-<title>{escape(table.title)}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>{escape(table.title)}</h1>
-<p class="run">{escape(table.place)}</p>
-</header>
-<main>
-<section aria-labelledby="table"><h2 id="table">Means and intervals</h2>
-<p>95 % intervals of the mean over n seeds (Student's t). The choice is made by the first column alone.</p>
-<div class="card scroll">{_table(table)}</div></section>
-<section aria-labelledby="pictures"><h2 id="pictures">How far apart</h2>
-<p>A dot is one run, a bar the interval of the mean.</p>
-<div class="charts">{charts}</div></section>
-{notes if table.notes else ""}
-</main>
-<footer>Written by regard. This page is one file; it loads nothing from anywhere.</footer>
-</body>
-</html>
-"""
+    means = (
+        "<p>95 % intervals of the mean over n seeds (Student's t). The choice is made by the first column alone.</p>\n"
+        f'<div class="card scroll">{_table(table)}</div>'
+    )
+    pictures = f'<p>A dot is one run, a bar the interval of the mean.</p>\n<div class="charts">{charts}</div>'
+    parts = [("table", "Means and intervals", means), ("pictures", "How far apart", pictures)]
+    if table.notes:
+        parts.append(("notes", "Notes", findings(table.notes)))
+    links, body = titled_parts(parts)
+    header = f"{heading(table.title, table.place)}\n{links}"
+    return document(title=table.title, header=header, main=body, style=style)
 
 
 def _table(table: SpreadTable) -> str:

@@ -17,16 +17,16 @@ from regard.data.example import Example, Misfit
 from regard.data.store import Row
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
-from regard.metrics import Score, perplexity
-from regard.metrics import evaluate as measure
+from regard.metrics import Score
 from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
-from regard.recipe.build import alignment_reading, build_metrics, search_options, system_for
+from regard.recipe.build import alignment_reading, search_options, system_for
 from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.recipe.texts import Texts, build_collation, load_texts
 from regard.report import AlignmentPicture
 from regard.run.alignment import alignment_scores, fitting_reading, source_attention
 from regard.run.folder import RunFolder
+from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
@@ -326,17 +326,17 @@ class Model:
             return Evaluation(tuple(examples), tuple(scores), (), len(examples) - len(fitting))
         predictions: tuple[Prediction, ...] = ()
         if section.metrics:
-            predictions = tuple(self.predict_many((example.source for example in examples), beam=beam))
+            best = answers_wanted(self.recipe, self.system, beam)
+            predictions = tuple(self.predict_many((example.source for example in examples), beam=beam, best=best))
         judged = [
-            (prediction.text, [example.target.strip() if isinstance(self.system, Acceptor) else example.target])
+            (prediction, example)
             for prediction, example in zip(predictions, examples, strict=bool(predictions))
             if not self.numbers or (prediction.outputs and example in fitting)
         ]
-        outputs, references = [output for output, _ in judged], [texts for _, texts in judged]
         resamples = section.resamples
-        scores = [measure(metric, outputs, references, resamples=resamples) for metric in build_metrics(section)]
+        scores = metric_scores(section, judged, labels=isinstance(self.system, Acceptor))
         if fitting and not self.numbers:
-            scores.append(self.perplexity(fitting))
+            scores += likelihood_scores(self, fitting)
         if self.attends and self.collation.source.text is not None:
             system, collation = self._generator()
             scores += alignment_scores(system, collation, fitting, self.reading, resamples=resamples)
@@ -349,14 +349,7 @@ class Model:
 
     def perplexity(self, examples: Sequence[Example]) -> Score:
         """Perplexity of the given targets, per token of the model; of texts that are written, teacher-forced."""
-        scored = list(self.score_many((example.source, example.target) for example in examples))
-        return perplexity(
-            [max(0.0, -one.log_probability) for one in scored],
-            [len(one.log_probabilities) for one in scored],
-            unit=self.texts.target.unit,
-            name="perplexity" if isinstance(self.system, Labelling) else "perplexity (teacher-forced)",
-            resamples=self.recipe.evaluation.resamples,
-        )
+        return likelihood_scores(self, examples)[0]
 
 
 def _cannot_be_scored(source: str, target: str, fault: str) -> DataError:

@@ -171,7 +171,7 @@ def start_facts(history: LogHistory) -> Facts:
 
 def _reading(model: Model) -> str:
     if not model.attends:
-        return "none: the model has no attention"
+        return "none: no attention to a source"
     reading = model.reading
     layer = "last layer" if reading.layer == -1 else f"layer {reading.layer}"
     head = "mean of heads" if reading.head is None else f"head {reading.head}"

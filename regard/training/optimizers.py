@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from regard.training.groups import Group
 from regard.training.settings import Settings
-from regard.training.weights import share
+from regard.training.weights import share, shared_out
 
 
 def build_optimizer(learning: Sequence[Group], settings: Settings) -> Optimizer:
@@ -22,7 +22,8 @@ def build_optimizer(learning: Sequence[Group], settings: Settings) -> Optimizer:
         case "adam":
             return torch.optim.Adam(parameters, lr=rate, betas=settings.betas, weight_decay=decay, fused=True)
         case "sgd":
-            return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, fused=True)
+            fused = not any(shared_out(one) for group in learning for one in group.parameters)  # torch has no such one
+            return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, fused=fused)
 
 
 def optimizer_state(optimizer: Optimizer, named: Iterable[tuple[str, Parameter]]) -> dict[str, Tensor]:

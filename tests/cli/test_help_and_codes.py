@@ -23,6 +23,7 @@ VERBS = [
     "predict",
     "score",
     "evaluate",
+    "compare",
     "inspect",
     "import",
     "data",

@@ -143,7 +143,7 @@ def test_pairs_that_do_not_fit_have_a_blank_score(regard: Command, folders: dict
 @pytest.mark.parametrize(
     ("name", "metrics"),
     [
-        ("language", {"perplexity (teacher-forced)"}),
+        ("language", {"perplexity (teacher-forced)", "bits per character"}),
         ("category", {"perplexity (teacher-forced)"}),
         ("masked", {"masked accuracy", "perplexity (masked)"}),
         ("acceptor", {"exact", "perplexity"}),

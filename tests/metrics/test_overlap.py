@@ -59,6 +59,9 @@ def command_line(folder: Path, hypotheses: list[str], references: list[list[str]
         (4, 30, 3, "none"),
         (5, 20, 1, "char"),
         (6, 1, 1, "13a"),
+        (8, 25, 1, "intl"),
+        (9, 12, 2, "zh"),
+        (10, 3, 1, "13a"),
     ],
 )
 def test_values_and_signatures_are_those_of_the_sacrebleu_command(

@@ -28,9 +28,11 @@ class Corpus:
     def where(self, cursor: Cursor) -> str:
         return self.real.where(cursor)
 
-    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+    def from_(
+        self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
+    ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
         per_epoch = self.real.batches_in_epoch()
-        for after, made in self.real.from_(cursor, parts):
+        for after, made in self.real.from_(cursor, parts, rank=rank, world=world):
             number = after.epoch * per_epoch + after.position
             yield after, self.change(made[0]) if number in self.numbers else made
 
@@ -55,7 +57,7 @@ class Injected:
 
     def loss(self, factor: float, numbers: Sequence[int]) -> None:
         """Multiply the loss of some updates."""
-        real, backward = self.trainer.objective, self.trainer.backward
+        real, backward = self.trainer.learner.lesson.objective, self.trainer.backward
 
         def counted(*arguments: Any) -> tuple[int, float, float]:
             self.updates += 1
@@ -65,7 +67,8 @@ class Injected:
             loss = real(system, batch, step=step)
             return replace(loss, sum=loss.sum * factor) if self.updates in numbers else loss
 
-        self.trainer.backward, self.trainer.objective = counted, spoiled  # type: ignore[method-assign, assignment]
+        self.trainer.backward = counted  # type: ignore[method-assign]
+        self.trainer.learner.lesson.objective = spoiled
 
     def gradient(self, change: Callable[[torch.Tensor], object], numbers: Sequence[int]) -> None:
         """Change the gradient of one weight in some updates."""

@@ -160,7 +160,8 @@ def train_until_killed(kind: Kind, folder: Path, steps: int, step: int, moment: 
     made = kind.trainer(folder, steps)
     match moment:
         case "loss":
-            made.objective = counted(made.objective, made, step)
+            lesson = made.learner.lesson
+            lesson.objective = counted(lesson.objective, made, step)
         case "optimiser":
             made.optimizer.step = counted(made.optimizer.step, made, step)  # type: ignore[method-assign]
         case "after the update":

@@ -53,18 +53,18 @@ class Memory:
 
 
 def fail_in_forward(made: Trainer, memory: Memory) -> None:
-    real = made.objective
+    real = made.learner.lesson.objective
 
     def objective(system: System, batch: Batch, *, step: int) -> Loss:
         if step == BAD:
             memory.ask(batch.tokens)
         return real(system, batch, step=step)
 
-    made.objective = objective
+    made.learner.lesson.objective = objective
 
 
 def fail_in_backward(made: Trainer, memory: Memory) -> None:
-    real = made.objective
+    real = made.learner.lesson.objective
 
     def objective(system: System, batch: Batch, *, step: int) -> Loss:
         loss = real(system, batch, step=step)
@@ -76,7 +76,7 @@ def fail_in_backward(made: Trainer, memory: Memory) -> None:
             loss.sum.register_hook(hook)
         return loss
 
-    made.objective = objective
+    made.learner.lesson.objective = objective
 
 
 def fail_in_optimizer(made: Trainer, memory: Memory) -> None:
@@ -102,8 +102,10 @@ class Reader:
     def where(self, cursor: Cursor) -> str:
         return self.real.where(cursor)
 
-    def from_(self, cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
-        for after, batches in self.real.from_(cursor, parts):
+    def from_(
+        self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
+    ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        for after, batches in self.real.from_(cursor, parts, rank=rank, world=world):
             if self.made.progress.step + 1 == BAD:
                 self.memory.ask(max(batch.tokens for batch in batches))
             yield after, batches
@@ -199,10 +201,10 @@ def test_memory_that_is_too_small_for_a_finer_split_is_no_memory(tmp_path: Path)
     fail_in_forward(made, Memory(ERRORS["MemoryError"]))
     real = made.corpus.from_
 
-    def from_(cursor: Cursor, parts: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+    def from_(cursor: Cursor, parts: int, **named: int) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
         if parts > 1:
             raise MemoryError
-        yield from real(cursor, parts)
+        yield from real(cursor, parts, **named)
 
     made.corpus.from_ = from_  # type: ignore[method-assign]
     with pytest.raises(ResourceError, match=r"does not fit, however it is split\. The state after step 4 is saved"):

@@ -30,6 +30,11 @@ from tests.toys import toy_pairs, toy_recipe, write_tsv
 SECONDS = 5.0
 
 
+def patience() -> float:
+    """Seconds in which a process must end; more where many share each core, as a second of work then takes longer."""
+    return SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Which signals come, one after the other, and the code to leave with."""
@@ -148,7 +153,7 @@ def test_one_training_stopped_at_every_moment(name: str, place: Path, tally: Tal
         told = errors.read_text(encoding="utf-8")
         took = time.monotonic() - float((place / "clock").read_text(encoding="utf-8"))
         assert code == stop.code, (moment, told)
-        assert took <= SECONDS, moment
+        assert took <= patience(), moment
         assert "Traceback" not in told
         assert Checkpoints(place / name / "checkpoints").latest()[1] == []
         if len(stop.signals) == 1:
@@ -208,7 +213,7 @@ def test_the_command_in_a_process_of_its_own(place: Path, tally: Tally) -> None:
             process.kill()
             process.wait()
         assert process.returncode == stop.code, told
-        assert time.monotonic() - began <= SECONDS
+        assert time.monotonic() - began <= patience()
         assert b"Traceback" not in told
         assert (b"regard: stopped by" in told) or len(stop.signals) == 2
     steps = Checkpoints(place / "process" / "checkpoints").steps()[-1] + 3

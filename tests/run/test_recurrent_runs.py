@@ -80,7 +80,7 @@ def test_a_run_from_data_to_report(wiring: str, facts: str, tmp_path: Path, monk
     assert told["Encoder"] == "reversed lstm, 2 layers"
     assert (tmp_path / "run" / "report.html").exists()
     if wiring == "initial":
-        assert told["Reading of attention"] == "none: the model has no attention"
+        assert told["Reading of attention"] == "none: no attention to a source"
         with pytest.raises(
             UsageError, match=r"no attention to a source text to read an alignment from: .*decoder lstm, wiring initial"
         ):

@@ -121,7 +121,12 @@ def test_two_processes_learn_what_one_does(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize("tokens", [12, 50])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_every_way_learns_the_same(tmp_path: Path, parallel: Any, kind: str, tokens: int, accumulate: int) -> None:
-    settings = replace(SETTINGS, parallel=parallel, accumulate=accumulate, optimizer="adam" if tokens == 12 else "sgd")
+    """Without decay in the gradient: no loss depends on the bias of keys, and Adam would make much of its rounding."""
+    settings = replace(SETTINGS, parallel=parallel, accumulate=accumulate)
+    if tokens == 12:
+        settings = replace(settings, optimizer="adam", weight_decay=0.0)
+    else:
+        settings = replace(settings, optimizer="sgd", momentum=0.9)
     objective = RDrop(weight=1.0, smoothing=0.1) if accumulate == 1 else None
     assert_as_alone(tmp_path, settings, world=3, tokens=tokens, kind=kind, objective=objective)
 

@@ -9,7 +9,8 @@ import torch
 from regard.data.batches import Cursor
 from regard.data.corpus import StoreCorpus
 from regard.models import System
-from regard.training import Checkpoints, Event, Settings, Stepped, Trainer, Verdict, weights
+from regard.training import Checkpoints, Event, Likelihood, Settings, Stepped, Trainer, Verdict, weights
+from regard.training.parallel import Learner
 from regard.training.weights import MovingAverage
 from tests.toys import toy_collation, toy_store, toy_system
 
@@ -63,7 +64,7 @@ def test_the_system_has_the_average_for_a_while() -> None:
     learning = weights(system)
 
     def fail_inside() -> None:
-        with average.shown():
+        with Learner(system, Likelihood()).shown(system, average.values):
             assert all(torch.equal(value, before[name]) for name, value in weights(system).items())
             raise RuntimeError("in the midst")
 

@@ -1,0 +1,134 @@
+"""Systems beside each other on one test set: run folders, which are asked, and files of outputs, which are read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data import Ledger
+from regard.data.example import Example
+from regard.data.lines import read_lines
+from regard.errors import DataError, UsageError
+from regard.metrics import MeteorSources, metric
+from regard.metrics.named import OF_LISTS, OF_SOURCES
+from regard.metrics.significance import Comparison, Outputs, compare_with_first
+from regard.run.folder import RunFolder
+from regard.run.model import Model
+from regard.run.sets import read_set
+
+USUAL = ("BLEU", "chrF", "TER")
+"""What files of outputs are compared by, if nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What systems are compared by; no metrics: those of the first run's recipe."""
+
+    metrics: tuple[str, ...] = ()
+    tokenize: str | None = None
+    meteor: MeteorSources | None = None
+    resamples: int = 1000
+    trials: int = 1000
+    seed: int = 12345
+
+
+@dataclass(frozen=True, slots=True)
+class TestSet:
+    """References of each segment, and sources where they are known."""
+
+    __test__ = False
+
+    name: str
+    references: Sequence[Sequence[str]]
+    examples: Sequence[Example] | None = None
+
+
+def compare_runs(
+    systems: Sequence[str],
+    *,
+    references: Sequence[str] = (),
+    pairs: Sequence[str] = (),
+    measures: Measures | None = None,
+    beam: int | None = None,
+    ledger: Ledger | None = None,
+) -> tuple[TestSet, list[Comparison]]:
+    """Compare systems with the first of them.
+
+    `systems` are run folders or files with an output in each line. Runs answer the sources of `pairs`, or of the first
+    run's own test set; files of outputs need `references` (one or more files, a line for each segment) or `pairs`.
+    """
+    if len(systems) < 2:
+        raise UsageError(f"{len(systems)} system was given: a comparison needs 2 or more")
+    measures = measures or Measures()
+    models = {name: Model.load(name) for name in dict.fromkeys(systems) if Path(name).is_dir()}
+    first = next(iter(models.values()), None)
+    if first is None and not references:
+        raise UsageError("files of outputs are compared by their references: name them with --reference FILE")
+    if references and (models or pairs):
+        raise UsageError(
+            "references stand beside files of outputs only; runs need sources as well: give --pairs FILE instead"
+        )
+    test = _read_references(references) if first is None else _read_pairs(first, pairs, ledger)
+    names = measures.metrics or (first.recipe.evaluation.metrics if first is not None else USUAL)
+    if models and (lists := [name for name in names if name in OF_LISTS]):
+        raise UsageError(f"{', '.join(lists)} judge several answers, and runs are compared by one: take another metric")
+    outputs = [_outputs(name, models.get(name), test, beam) for name in systems]
+    found = []
+    for name in names:
+        tokenize = measures.tokenize or (first.recipe.evaluation.tokenize if first is not None else "13a")
+        own = metric(name, tokenize=tokenize, meteor=measures.meteor)
+        found += compare_with_first(
+            own,
+            outputs,
+            _references_for(name, test),
+            resamples=measures.resamples,
+            trials=measures.trials,
+            seed=measures.seed,
+        )
+    return test, found
+
+
+def own_test_set(model: Model) -> tuple[str, ...]:
+    """The files of a run's test set: those of its recipe, or what was split off its training data."""
+    named = model.recipe.data.test
+    if named is not None:
+        return (named,) if isinstance(named, str) else tuple(named)
+    split_off = RunFolder(model.folder).data / "test.jsonl"
+    if not split_off.is_file():
+        raise UsageError(f"{model.folder}: the run has no test set any more; give one with --pairs FILE")
+    return (str(split_off),)
+
+
+def read_outputs(path: str) -> list[str]:
+    """The lines of a file of outputs; an empty line is an empty output."""
+    return list(read_lines(path))
+
+
+def _read_references(files: Sequence[str]) -> TestSet:
+    columns = [read_outputs(file) for file in files]
+    for file, column in zip(files, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise DataError(
+                f"{files[0]} has {len(columns[0]):,} lines and {file} has {len(column):,}: references of a set have a "
+                "line for each segment"
+            )
+    return TestSet(" + ".join(files), [list(texts) for texts in zip(*columns, strict=True)])
+
+
+def _read_pairs(model: Model, pairs: Sequence[str], ledger: Ledger | None) -> TestSet:
+    files = tuple(pairs) or own_test_set(model)
+    examples = read_set(model.recipe, files, ledger)
+    return TestSet(" + ".join(files), [[example.target] for example in examples], examples)
+
+
+def _references_for(name: str, test: TestSet) -> Sequence[Sequence[str]]:
+    if name in OF_SOURCES and test.examples is not None:
+        return [[example.source] for example in test.examples]
+    return test.references
+
+
+def _outputs(name: str, model: Model | None, test: TestSet, beam: int | None) -> Outputs:
+    if model is None:
+        return Outputs(name, read_outputs(name))
+    assert test.examples is not None
+    sources = (example.source for example in test.examples)
+    return Outputs(name, [prediction.text for prediction in model.predict_many(sources, beam=beam)])
