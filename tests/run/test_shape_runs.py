@@ -277,9 +277,7 @@ def test_what_has_no_text_to_write_says_so(runs: Runs) -> None:
             runs(name).model.predict("a", best=3)
     with pytest.raises(UsageError, match="no attention to a source text"):
         runs("language").model.align([("", "a b")])
-    with pytest.raises(
-        UsageError, match="glossary, numbers: what is demanded depends on words of the source"
-    ):
+    with pytest.raises(UsageError, match="glossary, numbers: what is demanded depends on words of the source"):
         runs("language").model.predict("a", constraint=Constraint(glossary=(("a", "b"),), numbers="all"))
     with pytest.raises(UsageError, match="writes no text to draw, to begin or to constrain"):
         runs("acceptor").model.predict("a", constraint=Constraint(forbid=("a",)))
