@@ -39,6 +39,32 @@ def predict(
     min_p: float | None = typer.Option(None, "--min-p", help="Draw from tokens this fraction as probable as the best."),
     typical: float | None = typer.Option(None, "--typical", help="Draw from the most typical tokens of this mass."),
     seed: int | None = typer.Option(None, "--seed", help="Of samples: the same gives the same."),
+    stochastic: bool = typer.Option(
+        False, "--stochastic", help="Draw --nbest outputs that differ, by a beam of draws."
+    ),
+    length_penalty: float | None = typer.Option(None, "--length-penalty", help="Exponent of the length; 0 is none."),
+    length_formula: str | None = typer.Option(None, "--length-formula", help="plain: |y|; gnmt: (5 + |y|) / 6."),
+    coverage_penalty: float | None = typer.Option(None, "--coverage-penalty", help="Weight of GNMT's coverage."),
+    min_length: int | None = typer.Option(None, "--min-length", help="Tokens an output must have, the end included."),
+    block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
+    groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam."),
+    diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
+    forbid: str | None = typer.Option(None, "--forbid", metavar="WORDS|FILE", help="Words that must not come out."),
+    force: str | None = typer.Option(None, "--force", metavar="WORDS|FILE", help="Words that must come out."),
+    glossary: str | None = typer.Option(
+        None, "--glossary", metavar="FILE", help="Lines SOURCE TAB TARGET: forced where the source has it."
+    ),
+    only: str | None = typer.Option(None, "--only", metavar="FILE", help="The only outputs there may be, a line each."),
+    matching: str | None = typer.Option(None, "--matching", metavar="REGEX", help="What whole outputs must match."),
+    brackets: str | None = typer.Option(
+        None, "--brackets", metavar="LABELS|FILE", help="Make a tree over the words of the source: (S (NP a b) c)."
+    ),
+    bio: str | None = typer.Option(
+        None, "--bio", metavar="LABELS|FILE", help="Make tags O, B-X and I-X, one for each word of the source."
+    ),
+    numbers: str | None = typer.Option(
+        None, "--numbers", metavar="all|only|same", help="Have all numbers of the source, no others, or both."
+    ),
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
     at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
@@ -74,20 +100,31 @@ def predict(
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
 
     from regard.cli.bulk import check_place, hire, predict_into
+    from regard.cli.demands import read_constraint
 
     check_place(on or "here")
-    given = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    given |= {"typical": typical, "seed": seed}
+    given: dict[str, object] = {
+        "sample": sample,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+    }
+    given |= {"typical": typical, "seed": seed, "stochastic": stochastic, "length_penalty": length_penalty}
+    given |= {"length_formula": length_formula, "coverage_penalty": coverage_penalty, "min_length": min_length}
+    given |= {"block_ngrams": block_ngrams, "groups": groups, "diversity": diversity}
     sampling = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
     from regard.run.model import Model
     from regard.run.shards import Asked
     from regard.run.written import Form
 
+    demands = {"forbid": forbid, "force": force, "glossary": glossary, "only": only, "matching": matching}
+    constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
     model = Model.load(run)
     options = model.options(beam=beam, best=nbest, **sampling)
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
-    asked = Asked(options=options, prefix=prefix, form=form)
+    asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint)
     limit = model.recipe.data.max_length
     if output is None:
         ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)
@@ -125,7 +162,12 @@ def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tup
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
     typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
     predictions = model.predict_many(
-        lines, options=asked.options, prefix=asked.prefix, capture=asked.form.align, ahead=1 if typed else None
+        lines,
+        options=asked.options,
+        prefix=asked.prefix,
+        constraint=asked.constraint,
+        capture=asked.form.align,
+        ahead=1 if typed else None,
     )
     with standard_output() as output:
         for number, prediction in enumerate(predictions, start=1):

@@ -8,6 +8,7 @@ from regard.models.category import AttributeJoin, CategoryEncoder, NoSource, joi
 from regard.models.context import EveryStepDecoder, InitialStateDecoder
 from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step, System
 from regard.models.convolution import ConvolutionEncoder
+from regard.models.coverage import Covering
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.labelling import Acceptor, Labelling, MaskedLanguageModel, Rater, Transducer
 from regard.models.memory import Memory
@@ -27,6 +28,7 @@ __all__ = [
     "CategoryEncoder",
     "Combine",
     "ConvolutionEncoder",
+    "Covering",
     "Decoder",
     "Encoder",
     "EncoderDecoder",

@@ -41,6 +41,7 @@ class Step:
 
     log_probabilities: Tensor  # (S, K, V)
     state: State
+    coverage: Tensor | None = None  # (S, K) log-coverage of the source so far, where a scorer tells it; at most 0
 
 
 class Scorer(Protocol):

@@ -297,18 +297,24 @@ def training_settings(recipe: Recipe) -> Settings:
 def search_options(
     section: SearchSection, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]
 ) -> SearchOptions:
-    """How sentences are searched; `beam`, `best` and how to draw samples may be asked for by the caller."""
+    """How sentences are searched; what the caller asks for stands in place of what the section says."""
     if sampling.get("sample") and beam is not None:
         raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
     beam = max(section.beam if beam is None else beam, best)
-    return SearchOptions(
-        beam=beam,
-        length_penalty=section.length_penalty,
-        max_length=section.max_length,
-        max_ratio=section.max_ratio,
-        best=best,
+    drawn = bool(sampling.get("sample") or sampling.get("stochastic"))
+    groups = 1 if drawn else sampling.get("groups", section.groups)
+    said: Sampling = {
+        "length_penalty": section.length_penalty,
+        "length_formula": section.length_formula,
+        "coverage_penalty": 0.0 if drawn else section.coverage_penalty,
+        "min_length": section.min_length,
+        "block_ngrams": section.block_ngrams,
+        "groups": groups,
+        "diversity": section.diversity if groups > 1 else 0.0,
         **sampling,
-    )
+    }
+    beam = -(-beam // groups) * groups
+    return SearchOptions(beam=beam, max_length=section.max_length, max_ratio=section.max_ratio, best=best, **said)
 
 
 def build_metrics(section: EvaluationSection) -> list[Metric]:

@@ -192,6 +192,16 @@ class SearchSection(Section):
 
     beam: int = Field(5, ge=1, le=1024, description="Hypotheses kept at each step; 1 is greedy.")
     length_penalty: float = Field(1.0, ge=0, description="Exponent of the length that scores are divided by; 0: none.")
+    length_formula: Literal["plain", "gnmt"] = Field(
+        "plain", description="That length: |y|, or (5 + |y|) / 6 as in GNMT (Wu et al. 2016)."
+    )
+    coverage_penalty: float = Field(
+        0.0, ge=0, description="Weight of the log-coverage of the source by attention (GNMT); 0: none."
+    )
+    min_length: int = Field(1, ge=1, description="Tokens an output must have, its end included.")
+    block_ngrams: int = Field(0, ge=0, description="Outputs do not say so many tokens in a row twice; 0: they may.")
+    groups: int = Field(1, ge=1, le=1024, description="Groups of a diverse beam (Vijayakumar et al. 2018); 1: none.")
+    diversity: float = Field(0.5, ge=0, description="Of groups: the cost of a token that a group before has taken.")
     max_length: int = Field(256, ge=1, description="Tokens an output may have.")
     max_ratio: float = Field(3.0, gt=0, description="Tokens an output may have for each token of the source.")
     batch_sentences: int = Field(64, ge=1, description="Sentences that are searched at once.")

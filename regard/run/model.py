@@ -18,7 +18,7 @@ from regard.data.store import Row
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score
-from regard.models import Acceptor, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
+from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
 from regard.recipe.build import alignment_reading, search_options, system_for
 from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -32,7 +32,7 @@ from regard.run.masked import masked_scores
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
-from regard.search import Sampling, SearchOptions
+from regard.search import Constraint, Sampling, SearchOptions
 from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
@@ -115,10 +115,14 @@ class Model:
         best: int = 1,
         options: SearchOptions | None = None,
         prefix: str = "",
+        constraint: Constraint | None = None,
         capture: bool = False,
     ) -> Prediction:
         """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
-        return next(self.predict_many([text], beam=beam, best=best, options=options, prefix=prefix, capture=capture))
+        asked = self.predict_many(
+            [text], beam=beam, best=best, options=options, prefix=prefix, constraint=constraint, capture=capture
+        )
+        return next(asked)
 
     def predict_many(
         self,
@@ -128,13 +132,15 @@ class Model:
         best: int = 1,
         options: SearchOptions | None = None,
         prefix: str = "",
+        constraint: Constraint | None = None,
         capture: bool = False,
         ahead: int | None = None,
         first: int = 0,
     ) -> Iterator[Prediction]:
         """One prediction for each text, in order, in bounded memory; a blank text gives a blank.
 
-        `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix`.
+        `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix` and
+        satisfies the `constraint`; where none can, there are no outputs and the `remark` says why.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         Samples are drawn by a text's number, which counts from `first`.
         """
@@ -146,8 +152,10 @@ class Model:
             ahead = capacity  # they are many times larger than texts
         predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
-            if prefix or options.sample:
-                raise UsageError(f"a model of shape {self.recipe.model.shape} writes no text to draw or to begin")
+            if prefix or options.sample or options.stochastic or constraint:
+                raise UsageError(
+                    f"a model of shape {self.recipe.model.shape} writes no text to draw, to begin or to constrain"
+                )
             predictor = Labeller(
                 self.system,
                 self.collation,
@@ -160,10 +168,11 @@ class Model:
         else:
             scorer, collation = self._generator()
             predictor = Predictor(
-                scorer,
+                Covering(scorer) if options.coverage_penalty else scorer,
                 collation,
                 options=options,
                 prefix=prefix,
+                constraint=constraint,
                 capacity=capacity,
                 max_source=longest,
                 ahead=ahead,

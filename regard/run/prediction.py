@@ -10,7 +10,7 @@ from regard.data.store import Row
 from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
-from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
+from regard.search import Constrainer, Constraint, Finished, Hypothesis, Request, Search, SearchOptions, Trace
 from regard.special import NAMES, UNKNOWN
 from regard.text import Tokenizer
 from regard.text.beginning import LONGEST_TEXT, encode_beginning
@@ -53,7 +53,8 @@ class Prediction:
 
     `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
     them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
-    training did not have, and that are left out; `remark` says what else was not done as asked.
+    training did not have, and that are left out; `remark` says what else was not done as asked, say why no output
+    satisfies a constraint; `trace` is the tree that was searched, where it was asked for.
     """
 
     source: str
@@ -63,6 +64,7 @@ class Prediction:
     unseen: tuple[str, ...] = ()
     remark: str = ""
     alignment: AlignmentPicture | None = None
+    trace: Trace | None = None
 
     @property
     def text(self) -> str:
@@ -177,6 +179,7 @@ class Predictor:
         capacity: int,
         max_source: int,
         prefix: str = "",
+        constraint: Constraint | None = None,
         ahead: int | None = None,
     ) -> None:
         """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
@@ -185,6 +188,12 @@ class Predictor:
                 f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
             )
         self.prefix = forced_tokens(prefix, collation.target)
+        self.constrainer = Constrainer.of(constraint, collation.target) if constraint else None
+        if constraint is not None and constraint.about_source and collation.source.text is None:
+            raise UsageError(
+                f"{', '.join(constraint.about_source)}: what is demanded depends on words of the source, and this "
+                "model reads no text; leave it out"
+            )
         self.ahead = AHEAD * capacity if ahead is None else ahead
         self.scorer = scorer
         self.collation = collation
@@ -202,27 +211,40 @@ class Predictor:
     def _window(self, texts: Sequence[str], first: int) -> Iterator[Prediction]:
         lines = [self._read(text) for text in texts]
         search = Search(self.scorer, capacity=self.capacity)
-        search.add(self._request(first + index, lines[index]) for index in by_length(lines))
         found: dict[int, Finished] = {}
+        for index in by_length(lines):
+            try:
+                search.add([self._request(first + index, lines[index], texts[index])])
+            except UsageError as error:
+                found[first + index] = Finished(id=first + index, hypotheses=(), reason=str(error))
         while search.busy:
             found.update((finished.id, finished) for finished in search.step())
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), start=first):
             begun = text if UNKNOWN in line.prefix else ""
-            outputs = tuple(self._output(one, begun) for one in found[number].hypotheses) if number in found else ()
-            yield answered(text, line, outputs)
+            if number not in found:
+                yield answered(text, line, ())
+                continue
+            done = found[number]
+            told = answered(text, line, tuple(self._output(one, begun) for one in done.hypotheses))
+            yield replace(told, remark="; ".join(filter(None, (told.remark, done.reason))), trace=done.trace)
 
     def _read(self, text: str) -> SourceLine:
         if self.collation.source.streams:
             return read_source(self.collation, text, self.max_source)
         return read_beginning(self.collation.target, text, self.max_source)
 
-    def _request(self, number: int, line: SourceLine) -> Request:
+    def _request(self, number: int, line: SourceLine, text: str) -> Request:
+        constraint = None
+        if self.constrainer is not None:
+            source = self.collation.source
+            constraint = self.constrainer.lifted("" if source.text is None else source.columns(text)[0])
         return Request(
             id=number,
             sources=source_batch(self.collation, [line]),
             items=line.items,
             options=self.options,
             prefix=self.prefix or line.prefix,
+            constraint=constraint,
         )
 
     def _output(self, hypothesis: Hypothesis, begun: str) -> Output:

@@ -17,7 +17,7 @@ from regard.run.folder import TEXT
 from regard.run.model import Model
 from regard.run.prediction import Prediction
 from regard.run.written import Form, Tally
-from regard.search import SearchOptions
+from regard.search import Constraint, SearchOptions
 
 SHARD_LINES: Final = 1024
 SHARD_BYTES: Final = 2**20
@@ -33,18 +33,23 @@ class Asked:
     options: SearchOptions
     prefix: str = ""
     form: Form = PLAIN
+    constraint: Constraint | None = None
 
     def record(self) -> dict[str, Any]:
         """This as JSON has it, without levels."""
-        return {**asdict(self.options), "prefix": self.prefix, "align": self.form.align, "jsonl": self.form.jsonl}
+        demands = {"constraint": self.constraint.record()} if self.constraint else {}
+        form = {"align": self.form.align, "jsonl": self.form.jsonl}
+        return {**asdict(self.options), "prefix": self.prefix, **form, **demands}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Asked":
         """What `record` gave."""
         options = dict(record)
         prefix, align, jsonl = options.pop("prefix"), options.pop("align"), options.pop("jsonl")
+        demands = options.pop("constraint", None)
+        constraint = None if demands is None else Constraint.from_record(demands)
         form = Form(best=options["best"], align=align, jsonl=jsonl)
-        return Asked(options=SearchOptions(**options), prefix=prefix, form=form)
+        return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,12 @@ class ShardPredictor:
     def _predict(self, texts: Iterable[str], first: int) -> list[Prediction]:
         asked = self.asked
         predictions = self.model.predict_many(
-            texts, options=asked.options, prefix=asked.prefix, capture=asked.form.align, first=first - 1
+            texts,
+            options=asked.options,
+            prefix=asked.prefix,
+            constraint=asked.constraint,
+            capture=asked.form.align,
+            first=first - 1,
         )
         return list(predictions)
 

@@ -1,8 +1,23 @@
 """How is the best y found? Search sees only a `Scorer`: `start` and `step`."""
 
-from regard.search.hypothesis import Finished, Hypothesis
+from regard.search.constraints import Constrainer, Constraint, Lifted
+from regard.search.hypothesis import Finished, Hypothesis, Parts
 from regard.search.options import Sampling, SearchOptions
 from regard.search.request import Request
 from regard.search.search import Search
+from regard.search.trace import Node, Trace
 
-__all__ = ["Finished", "Hypothesis", "Request", "Sampling", "Search", "SearchOptions"]
+__all__ = [
+    "Constrainer",
+    "Constraint",
+    "Finished",
+    "Hypothesis",
+    "Lifted",
+    "Node",
+    "Parts",
+    "Request",
+    "Sampling",
+    "Search",
+    "SearchOptions",
+    "Trace",
+]

@@ -1,16 +1,20 @@
 """Beam search: of all continuations of a sentence the K best go on.
 
 A continuation that ends leaves the beam for the list of finished hypotheses, so a beam of 1 is greedy search. A
-sentence stops when no running hypothesis can still enter its n best. With the score log p / |y|^α a running hypothesis
-can at best keep its log-probability and reach the longest length, so log p / limit^α bounds it. This takes log p ≤ 0
-for granted.
+sentence stops when no running hypothesis can still enter its n best (`SearchOptions.bound`, with the proof; it takes
+log p ≤ 0 for granted).
+
+Where phrases must come in, the best K may all have left them out. So the places of a beam are dealt to banks, by how
+much of what is demanded is there (Post & Vilar 2018; their banks count tokens, ours the progress of the automaton).
 
 Shapes: S sentences, K beams, V vocabulary, C continuations of a sentence.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from regard.search.grid import WORST, Continuations
@@ -36,6 +40,62 @@ def best_continuations(
     return Continuations(values=best, rows=places // chosen, tokens=tokens.flatten(1).gather(1, places))
 
 
+def group_continuations(scores: Tensor, said: Tensor, groups: Tensor, *, options: SearchOptions) -> Continuations:
+    """Diverse beam search (Vijayakumar et al. 2018) for one sentence: (K,), (K, V), (K,) → (1, C).
+
+    Group after group takes its best continuations; a token that groups before it have taken at this step costs
+    `diversity` each time (Hamming). The cost is for the choice only: log-probabilities stay the model's own.
+    """
+    taken = torch.zeros(said.size(1), dtype=torch.float64)
+    each: list[tuple[Tensor, Tensor, Tensor]] = []
+    for group in range(options.groups):
+        rows = ((groups == group) & scores.isfinite()).nonzero().squeeze(1)
+        each_row = scores[rows].unsqueeze(1) + said[rows]
+        whole, judged = each_row.flatten(), (each_row - options.diversity * taken).flatten()
+        best = judged.topk(min(options.beam // options.groups, len(judged))).indices
+        best = best[whole[best].isfinite()]
+        tokens = best % said.size(1)
+        taken.index_add_(0, tokens, torch.ones(len(tokens), dtype=torch.float64))
+        each.append((whole[best], rows[best // said.size(1)], tokens))
+    return Continuations(*(torch.cat(parts).unsqueeze(0) for parts in zip(*each, strict=True)))
+
+
+def banked_continuations(
+    scores: Tensor, said: Tensor, *, count: int, helpful: Sequence[Tensor], bank: "Bank"
+) -> Continuations:
+    """The continuations of one sentence that keep a beam diverse in what is still demanded: (K,), (K, V) → (1, C).
+
+    Candidates are the best of all, the best of each row, and the best of the `helpful` tokens of each row. The best of
+    all is taken first, so that a beam of 1 would be greedy search; then the banks take turns, the fullest first.
+    """
+    width = said.size(1)
+    whole = scores.unsqueeze(1) + said
+    places = whole.flatten().topk(min(count, whole.numel())).indices.tolist()
+    for row, tokens in enumerate(helpful):
+        places.append(row * width + int(whole[row].argmax()))
+        best = whole[row, tokens].topk(min(count, len(tokens))).indices
+        places += (row * width + tokens[best]).tolist()
+    flat = whole.flatten()
+    real = [place for place in dict.fromkeys(places) if flat[place] > WORST]
+    order = sorted(real, key=lambda place: (-float(flat[place]), place))
+    banks: dict[int, list[int]] = {}
+    for place in order[1:]:
+        banks.setdefault(bank(place // width, place % width), []).append(place)
+    chosen = order[:1]
+    turns = sorted(banks, reverse=True)
+    while len(chosen) < count and any(banks.values()):
+        chosen += [banks[turn].pop(0) for turn in turns if banks[turn]][: count - len(chosen)]
+    chosen.sort(key=lambda place: (-float(flat[place]), place))
+    taken = torch.tensor(chosen, dtype=torch.long).unsqueeze(0)
+    return Continuations(values=flat[taken], rows=taken // width, tokens=taken % width)
+
+
+class Bank(Protocol):
+    """Which bank a row with a token belongs to: the more is there of what is demanded, the higher."""
+
+    def __call__(self, row: int, token: int) -> int: ...
+
+
 @dataclass(slots=True)
 class Ranked:
     """The n best hypotheses of a request so far, best first."""
@@ -46,6 +106,8 @@ class Ranked:
 
     def add(self, hypothesis: Hypothesis, sample: int) -> None:
         del sample  # a beam has no samples
+        if self.options.groups > 1 and any(one.tokens == hypothesis.tokens for one in self.done):
+            return  # two groups found the same
         self.done.append(hypothesis)
         self.done.sort(key=lambda one: -one.score)
         del self.done[self.options.best :]
@@ -53,7 +115,7 @@ class Ranked:
     def is_open(self, log_probability: float) -> bool:
         if len(self.done) < self.options.best:
             return True
-        return self.options.score(log_probability, self.limit) > self.done[-1].score
+        return self.options.bound(log_probability, self.limit) > self.done[-1].score
 
     @property
     def takes_cut(self) -> bool:

@@ -35,7 +35,7 @@ class Continuations:
 def merge(parts: Sequence[tuple[Tensor, Continuations]]) -> Continuations:
     """One for all sentences, from continuations of some each: (S',), (S', C')."""
     sentences = sum(len(places) for places, _ in parts)
-    widest = max(part.values.size(1) for _, part in parts)
+    widest = max(1, *(part.values.size(1) for _, part in parts))
     values = torch.full((sentences, widest), WORST, dtype=torch.float64)
     rows = torch.zeros(sentences, widest, dtype=torch.long)
     tokens = torch.full((sentences, widest), PAD)

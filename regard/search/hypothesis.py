@@ -3,6 +3,17 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from regard.search.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a score is made of: likelihood + coverage, or the perturbed log-probability of a stochastic beam."""
+
+    likelihood: float
+    coverage: float = 0.0
+    perturbed: float | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
@@ -17,6 +28,7 @@ class Hypothesis:
     score: float
     token_log_probabilities: tuple[float, ...]
     complete: bool
+    parts: Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +37,14 @@ class Finished:
 
     There are fewer of the best than asked for where fewer outputs ended within the limit, and outputs that were cut off
     are listed only if none ended. Samples are all there, cut off or not. Nothing at all is found only where the scorer
-    permitted nothing.
+    or the constraint permitted nothing: `reason` says so then. Under a constraint every hypothesis satisfies it, and
+    samples that came to a dead end are left out.
     """
 
     id: int
     hypotheses: tuple[Hypothesis, ...]
+    reason: str = ""
+    trace: Trace | None = None
 
 
 class Outcome(Protocol):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from regard.data.batch import Sources
 from regard.errors import UsageError
+from regard.search.constraints import Lifted
 from regard.search.options import SearchOptions
 from regard.special import END, NAMES, PAD, START
 
@@ -14,7 +15,7 @@ class Request:
 
     Every output begins with the tokens of `prefix`; their log-probabilities count like all others, and they come on
     top of the limit of length, but not of what the scorer can read (`Scorer.longest`), where every output is cut off.
-    UNKNOWN may be forced, even where it may not be found.
+    UNKNOWN may be forced, even where it may not be found. Every output satisfies the `constraint`, if there is one.
     """
 
     id: int
@@ -22,6 +23,7 @@ class Request:
     items: int
     options: SearchOptions
     prefix: tuple[int, ...] = ()
+    constraint: Lifted | None = None
 
     def __post_init__(self) -> None:
         for token in self.prefix:

@@ -15,6 +15,7 @@ from regard.run.alignment import source_attention
 from regard.run.labelling import hidden_tokens
 from regard.run.model import Model
 from regard.run.training import Trained, train
+from regard.search import Constraint
 from regard.special import MASK
 from regard.text import train_tokenizer
 from tests.toy_shapes import LETTERS, SHAPES, shape_lines, shape_recipe
@@ -265,7 +266,9 @@ def test_pairs_that_do_not_fit_are_not_scored(runs: Runs, name: str, source: str
 def test_what_has_no_text_to_write_says_so(runs: Runs) -> None:
     for name in ("acceptor", "transducer", "masked"):
         model = runs(name).model
-        with pytest.raises(UsageError, match=r"a model of shape [a-z-]+ writes no text to draw or to begin"):
+        with pytest.raises(
+            UsageError, match=r"a model of shape [a-z-]+ writes no text to draw, to begin or to constrain"
+        ):
             model.predict("a", prefix="b")
         with pytest.raises(UsageError, match=r"no attention to a source text to read an alignment from"):
             model.align([("a", "b")])
@@ -274,6 +277,10 @@ def test_what_has_no_text_to_write_says_so(runs: Runs) -> None:
             runs(name).model.predict("a", best=3)
     with pytest.raises(UsageError, match="no attention to a source text"):
         runs("language").model.align([("", "a b")])
+    with pytest.raises(UsageError, match="glossary, numbers: what is demanded depends on words of the source"):
+        runs("language").model.predict("a", constraint=Constraint(glossary=(("a", "b"),), numbers="all"))
+    with pytest.raises(UsageError, match="writes no text to draw, to begin or to constrain"):
+        runs("acceptor").model.predict("a", constraint=Constraint(forbid=("a",)))
 
 
 def test_texts_on_one_topic_are_split(tmp_path: Path) -> None:
