@@ -417,8 +417,7 @@ def test_pairs_that_are_too_long_are_counted_and_stop_nothing(tmp_path: Path, pa
     limits = ("data.max_length=12", "search.max_length=12", f"data.test={held}")
     trained = train(toy_recipe(tmp_path / "run", pairs, *learned, *limits))
     assert (
-        "1 source was longer than data.max_length and only its beginning was read"
-        in trained.evaluations["test"].notes
+        "1 source was longer than data.max_length and only its beginning was read" in trained.evaluations["test"].notes
     )
     assert (
         "1 example was not scored: a side is empty, longer than data.max_length, does not fit the other, or is a "
