@@ -109,10 +109,17 @@ def predict(
         "top_k": top_k,
         "top_p": top_p,
         "min_p": min_p,
+        "typical": typical,
+        "seed": seed,
+        "stochastic": stochastic,
+        "length_penalty": length_penalty,
+        "length_formula": length_formula,
+        "coverage_penalty": coverage_penalty,
+        "min_length": min_length,
+        "block_ngrams": block_ngrams,
+        "groups": groups,
+        "diversity": diversity,
     }
-    given |= {"typical": typical, "seed": seed, "stochastic": stochastic, "length_penalty": length_penalty}
-    given |= {"length_formula": length_formula, "coverage_penalty": coverage_penalty, "min_length": min_length}
-    given |= {"block_ngrams": block_ngrams, "groups": groups, "diversity": diversity}
     sampling = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
     from regard.run.model import Model
