@@ -49,6 +49,12 @@ def predict(
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
     groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
+    mbr: str | None = typer.Option(
+        None, "--mbr", metavar="METRIC", help="Choose the output most like the others by chrF, BLEU, ...; of --samples."
+    ),
+    samples: int | None = typer.Option(
+        None, "--samples", min=2, max=65536, help="Of --mbr: 64 as it is. With --beam its outputs are judged by them."
+    ),
     forbid: str | None = typer.Option(None, "--forbid", metavar="WORDS|FILE", help="Words that must not come out."),
     force: str | None = typer.Option(None, "--force", metavar="WORDS|FILE", help="Words that must come out."),
     glossary: str | None = typer.Option(
@@ -101,6 +107,7 @@ def predict(
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
+    from regard.cli.risk import search_for
 
     check_place(on or "here")
     given: dict[str, object] = {
@@ -120,7 +127,7 @@ def predict(
         "groups": groups,
         "diversity": diversity,
     }
-    sampling = cast("Sampling", {name: value for name, value in given.items() if value is not None})
+    settings = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
     from regard.run.model import Model
     from regard.run.shards import Asked
@@ -129,9 +136,9 @@ def predict(
     demands = {"forbid": forbid, "force": force, "glossary": glossary, "only": only, "matching": matching}
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
     model = Model.load(run)
-    options = model.options(beam=beam, best=nbest, **sampling)
+    options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
-    asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint)
+    asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.recipe.data.max_length
     if output is None:
         ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)
@@ -173,6 +180,7 @@ def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tup
         options=asked.options,
         prefix=asked.prefix,
         constraint=asked.constraint,
+        risk=asked.risk,
         capture=asked.form.align,
         ahead=1 if typed else None,
     )

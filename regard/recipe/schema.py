@@ -146,6 +146,9 @@ class TextSection(Section):
     lowercase: bool = Field(False, description="Lower-case everything.")
     codes: str | None = Field(None, description="A subword-nmt codes file; only for unit `codes`.")
     dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout (bpe, codes) or sampling (unigram) in training.")
+    reverse_target: bool = Field(
+        False, description="Write outputs from their last token to the first; they are told in reading order."
+    )
     source: SideText | None = Field(None, description="Settings of the source side, where they differ.")
     target: SideText | None = Field(None, description="Settings of the target side, where they differ.")
     start_from: str | None = Field(

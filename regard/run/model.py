@@ -5,6 +5,7 @@ Inference changes nothing in it, so one model can serve many threads.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -29,10 +30,11 @@ from regard.run.folder import RunFolder
 from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
+from regard.run.minimum_risk import least_risky
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
-from regard.search import Constraint, Sampling, SearchOptions
+from regard.search import Constraint, MinimumRisk, Sampling, SearchOptions
 from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
@@ -116,11 +118,19 @@ class Model:
         options: SearchOptions | None = None,
         prefix: str = "",
         constraint: Constraint | None = None,
+        risk: MinimumRisk | None = None,
         capture: bool = False,
     ) -> Prediction:
         """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
         asked = self.predict_many(
-            [text], beam=beam, best=best, options=options, prefix=prefix, constraint=constraint, capture=capture
+            [text],
+            beam=beam,
+            best=best,
+            options=options,
+            prefix=prefix,
+            constraint=constraint,
+            risk=risk,
+            capture=capture,
         )
         return next(asked)
 
@@ -133,6 +143,7 @@ class Model:
         options: SearchOptions | None = None,
         prefix: str = "",
         constraint: Constraint | None = None,
+        risk: MinimumRisk | None = None,
         capture: bool = False,
         ahead: int | None = None,
         first: int = 0,
@@ -141,12 +152,19 @@ class Model:
 
         `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix` and
         satisfies the `constraint`; where none can, there are no outputs and the `remark` says why.
+        With `risk` what the search finds are candidates, and outputs are those with the least risk.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         Samples are drawn by a text's number, which counts from `first`.
         """
         if options is not None and (beam is not None or best != 1):
             raise UsageError("beam and best are part of the options: say them there, or leave out the options")
         options = options or self.options(beam=beam, best=best)
+        if risk is not None:
+            self._generator()
+            searching = partial(self.predict_many, prefix=prefix, constraint=constraint, ahead=ahead, first=first)
+            for found in least_risky(searching, texts, risk, options=options, section=self.recipe.evaluation):
+                yield self._with_alignment(found) if capture else found
+            return
         capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
         if ahead is None and self.collation.source.pictures:
             ahead = capacity  # they are many times larger than texts
@@ -260,11 +278,11 @@ class Model:
             )
         if not pairs:
             return []
-        system, _ = self._generator()
+        system, collation = self._generator()
         batch = self.batch(pairs)
         sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
         encoded = [
-            (self.texts.source.encode(source), self.texts.target.encode(target))
+            (self.texts.source.encode(source), collation.target.encode(target))
             for source, (_, target) in zip(sources, pairs, strict=True)
         ]
         pictures: list[AlignmentPicture] = []
