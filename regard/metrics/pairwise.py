@@ -18,8 +18,7 @@ from regard.metrics.resampling import Statistics
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
-
-    from regard.metrics.overlap import Overlap
+    from sacrebleu.metrics.chrf import CHRF
 
 CELLS_AT_ONCE: Final = 4_000_000
 """Zeros and ones that are held in memory together."""
@@ -38,10 +37,16 @@ def pairwise_scores(metric: Metric, hypotheses: Sequence[str], references: Seque
 
 def _distinct_scores(metric: Metric, hypotheses: list[str], references: list[str]) -> Statistics:
     if metric.name == "chrF" or metric.name.startswith("BLEU"):
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+
         from regard.metrics.overlap import Overlap
 
-        if isinstance(metric, Overlap):
-            return (_chrf if metric.name == "chrF" else _bleu)(metric, hypotheses, references)
+        match metric:
+            case Overlap(definition=CHRF() as chrf):
+                return _chrf(chrf, hypotheses, references)
+            case Overlap(definition=BLEU() as bleu):
+                return _bleu(bleu, hypotheses, references)
     alone = [[text] for text in references]
     rows = [
         [metric.aggregate(row)[0] for row in metric.statistics([text] * len(references), alone)] for text in hypotheses
@@ -109,9 +114,8 @@ def _indicators(
     return table
 
 
-def _chrf(metric: "Overlap", hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
+def _chrf(definition: "CHRF", hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
     """100 · (1 + β²) P R / (β² P + R) of precision and recall, means over the orders that both texts have."""
-    definition = metric.definition
     order, factor = definition.char_order, definition.beta**2
 
     def cut(text: str) -> Pieces:
@@ -132,9 +136,8 @@ def _chrf(metric: "Overlap", hypotheses: Sequence[str], references: Sequence[str
     return scores
 
 
-def _bleu(metric: "Overlap", hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
+def _bleu(definition: "BLEU", hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
     """Brevity penalty · exp(mean of log precisions); the k-th order without a match has precision 1 / (2^k · count)."""
-    definition: BLEU = metric.definition
     order = definition.max_ngram_order
 
     def cut(text: str) -> Pieces:

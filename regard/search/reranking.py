@@ -56,8 +56,9 @@ def weighted_sum(parts: Parts, weights: Weights) -> float:
 
 def ranked(lists: Sequence[Parts], weights: Weights, names: Sequence[str]) -> list[int]:
     """Numbers of the outputs of one list, the best first; those without all parts stand last, in their order."""
-    whole = [number for number, parts in enumerate(lists) if all(name in parts for name in names)]
-    rest = [number for number in range(len(lists)) if number not in set(whole)]
+    judged = [all(name in parts for name in names) for parts in lists]
+    whole = [number for number, all_there in enumerate(judged) if all_there]
+    rest = [number for number, all_there in enumerate(judged) if not all_there]
     return sorted(whole, key=lambda number: (-weighted_sum(lists[number], weights), number)) + rest
 
 

@@ -1,6 +1,7 @@
 """Scores of all pairs at once against the metric itself, called for each pair, and against sacrebleu for segments."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import sacrebleu
 from regard.metrics import Metric, metric, pairwise
 from regard.metrics.overlap import bleu
 from regard.metrics.pairwise import pairwise_scores, shared
+from regard.metrics.resampling import Statistics
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ",", "mats", "do", "n't", "like", "cats", ".", "Häuser"]
 DRAW = random.Random(4)
@@ -43,14 +45,14 @@ def test_bleu_of_segments_is_that_of_sacrebleu() -> None:
     assert bleu(effective=True).signature.startswith("case:mixed|eff:yes|tok:13a|smooth:exp")
 
 
-def test_equal_texts_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_texts_are_compared_once() -> None:
     calls: list[tuple[str, int]] = []
     real = metric("WER")
 
     class Counting:
         name, signature, higher_is_better, aggregate = real.name, real.signature, False, real.aggregate
 
-        def statistics(self, hypotheses: list[str], references: list[list[str]]) -> np.ndarray:
+        def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
             calls.append((hypotheses[0], len(references)))
             return real.statistics(hypotheses, references)
 

@@ -26,7 +26,7 @@ def test_expected_utility_is_that_of_a_double_loop(name: str) -> None:
             assert decision.matrix[row, column] == pytest.approx(value, abs=1e-9)
             total += weights[column] * value
         assert decision.expected[row] == pytest.approx(total, abs=1e-9)
-    best = max(range(5), key=lambda number: (round(decision.expected[number], 9), -number))
+    best = max(range(5), key=lambda number: (round(float(decision.expected[number]), 9), -number))
     assert decision.order[0] == best
 
 

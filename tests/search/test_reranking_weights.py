@@ -9,6 +9,8 @@ import pytest
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.search.reranking import (
+    Parts,
+    Table,
     Tuned,
     check_weights,
     even_weights,
@@ -23,10 +25,11 @@ from regard.search.reranking import (
 NAMES = ("model", "right_to_left", "reverse", "length")
 
 
-def planted(weights: dict[str, float], *, lists: int = 60, outputs: int = 6) -> tuple[list, list]:
+def planted(weights: dict[str, float], *, lists: int = 60, outputs: int = 6) -> tuple[list[list[Parts]], list[Table]]:
     """Lists in which the output with the greatest sum under some weights is the right one."""
     draw = random.Random(7)
-    found, statistics = [], []
+    found: list[list[Parts]] = []
+    statistics: list[Table] = []
     for _ in range(lists):
         parts = [
             {name: draw.uniform(-5, 0) for name in NAMES[:-1]} | {"length": float(draw.randint(1, 9))}
@@ -117,6 +120,7 @@ def test_what_is_no_weight_is_refused(tmp_path: Path) -> None:
         (tmp_path / "w.json").write_text(content)
         with pytest.raises(UsageError, match=r'w\.json: weights are \{"format": 1, "weights": \{"right_to_left": 0\.5'):
             read_weights(tmp_path / "w.json")
-    for lists in ([], [[]]):
+    empty: list[list[list[Parts]]] = [[], [[]]]
+    for lists in empty:
         with pytest.raises(DataError, match="weights cannot be tuned: there is no list of outputs, or one of them is"):
             tune(lists, [np.zeros((0, 2))], names=names, measure=metric("exact"))
