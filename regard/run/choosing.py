@@ -1,6 +1,6 @@
-"""Which weights a run ends with: the best checkpoint, or the average of the last few where validation finds that better.
+"""Which weights a run ends with: the best checkpoint, or the average of the last few where that is judged better.
 
-What the disk has lost meanwhile is told, set aside and left out. If that is the best checkpoint, everything else that is
+What the disk has lost meanwhile is told, set aside and left out. If that is the best checkpoint, all else that is
 whole is judged anew: the weights that were written when they were the best, the last checkpoint, and the average.
 """
 

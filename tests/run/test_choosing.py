@@ -101,6 +101,8 @@ def test_without_any_weights_it_says_how_to_go_on(tmp_path: Path) -> None:
 
     pairs = write_tsv(tmp_path / "pairs.tsv", toy_pairs(40))
     recipe = toy_recipe(tmp_path / "run", pairs)
-    with pytest.raises(ModelError, match=r"step-000000\d\d: .*no other weights to end with: run the same command again"):
+    with pytest.raises(
+        ModelError, match=r"step-000000\d\d: .*no other weights to end with: run the same command again"
+    ):
         train(recipe, observers=[observe])
     assert train(recipe).outcome.progress.step == 12
