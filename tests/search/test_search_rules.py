@@ -234,6 +234,15 @@ def test_a_stochastic_beam_draws_without_replacement(temperature: float) -> None
             assert abs(seen / count - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / count) + 1e-9
 
 
+def test_a_stochastic_beam_of_no_temperature_is_greedy() -> None:
+    """The first output is; what comes behind it differs from it as little as possible."""
+    scorer = Markov(vocabulary=7, seed=3)
+    (greedy,) = find(scorer, SearchOptions(beam=1, max_length=6)).hypotheses
+    for temperature in (1e-3, 1e-300, 5e-324):
+        options = SearchOptions(stochastic=True, beam=3, best=3, temperature=temperature, max_length=6)
+        assert find(scorer, options).hypotheses[0].tokens == greedy.tokens
+
+
 def test_a_stochastic_beam_as_wide_as_the_space_has_every_output_once() -> None:
     scorer = Markov(vocabulary=6, seed=2)
     options = SearchOptions(stochastic=True, beam=40, best=40, max_length=3, max_ratio=None)
