@@ -31,7 +31,7 @@ SIDES = {
 }
 
 
-def sentences(count: int, *, seed: int, longest: int = 20) -> list[str]:
+def sentences(count: int, *, seed: int, longest: int = 14) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for _ in range(count)]
 
