@@ -174,7 +174,7 @@ def test_a_stream_has_the_same_examples_in_little_memory(tmp_path: Path) -> None
     finally:
         tracemalloc.stop()
     assert kept > 4e6
-    assert peak - kept < 1e6
+    assert peak - kept < kept / 4  # a block of the file, and no more than one example
 
 
 def test_a_file_is_refused_before_its_first_example(tmp_path: Path) -> None:
