@@ -47,7 +47,7 @@ def predict(
     coverage_penalty: float | None = typer.Option(None, "--coverage-penalty", help="Weight of GNMT's coverage."),
     min_length: int | None = typer.Option(None, "--min-length", help="Tokens an output must have, the end included."),
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
-    groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam."),
+    groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam; it becomes a multiple."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
     forbid: str | None = typer.Option(None, "--forbid", metavar="WORDS|FILE", help="Words that must not come out."),
     force: str | None = typer.Option(None, "--force", metavar="WORDS|FILE", help="Words that must come out."),

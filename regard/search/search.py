@@ -103,7 +103,10 @@ class Search:
         if chosen.values.isnan().any():
             raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
         coverage = None if step.coverage is None else step.coverage.tolist()
-        nodes = [write_trace(one, place, self._grid, said, chosen) for place, one in enumerate(self._running)]
+        nodes = [
+            write_trace(one, place, self._grid, said, chosen, None if coverage is None else coverage[place])
+            for place, one in enumerate(self._running)
+        ]
         ended = chosen.tokens == END
         self._collect_ends((ended & chosen.values.isfinite()).nonzero(), chosen, coverage, nodes)
         going = replace(chosen, values=chosen.values.masked_fill(ended, WORST)).in_use_first()

@@ -14,6 +14,10 @@ class Node:
 
     `rank` counts from 0 the candidates of its step by `total`, the log-probability of all tokens up to it. `score` is
     what it is ranked by where it is an output, and the bound of what it can become where it is none.
+
+    What else it was judged by: `coverage` is a part of the score of an output (weighted, at most 0), `diversity` the
+    cost that groups before its own put on its token, `perturbed` the log-probability with noise that a stochastic beam
+    has kept it by.
     """
 
     id: int
@@ -25,6 +29,9 @@ class Node:
     step: int
     rank: int
     fate: Fate
+    coverage: float = 0.0
+    diversity: float = 0.0
+    perturbed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
