@@ -83,7 +83,7 @@ def drop_contradictions(running: Sequence[Running], chosen: Continuations) -> Co
 
 
 def write_trace(
-    one: Running, sentence: int, grid: Grid, said: Tensor, chosen: Continuations
+    one: Running, sentence: int, grid: Grid, said: Tensor, chosen: Continuations, fusion: Tensor | None
 ) -> dict[tuple[int, int], int]:
     """Add the candidates of a step to the trace of a sentence; the numbers of the nodes by (row, token).
 
@@ -108,16 +108,18 @@ def write_trace(
         row, token = pair
         numbers[pair] = len(one.tracer.nodes)
         ended = token == END
+        added = 0.0 if fusion is None else float(fusion[sentence, row, token])
         node = Node(
             id=numbers[pair],
             parent=one.rows[row].node,
             token=token,
-            log_probability=float(said[sentence, row, token]),
+            log_probability=float(said[sentence, row, token]) - added,
             total=wholes[pair],
             score=options.score(wholes[pair], one.steps + 1 if ended else one.limit),
             step=one.steps,
             rank=rank,
             fate="pruned" if pair not in taken else "ended" if ended else "kept",
+            fusion=added,
         )
         one.tracer.add(node)
     return numbers
