@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from regard.data.batch import Sources
 from regard.data.collation import NO_TEXTS, Rows, SourceTexts, TextCollation
+from regard.data.example import Misfit
 from regard.data.store import Row
 
 
@@ -44,6 +45,9 @@ class JointSource(SourceTexts):
     @property
     def streams(self) -> tuple[str, ...]:
         return tuple(f"{number}/{name}" for number, one in enumerate(self.members, start=1) for name in one.streams)
+
+    def wrong_columns(self, wanted: int, found: int) -> Misfit:
+        return self.members[0].wrong_columns(wanted, found)
 
     def encode(self, line: str) -> dict[str, Row]:
         encoded = enumerate((one.encode(line) for one in self.members), start=1)

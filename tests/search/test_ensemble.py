@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from tests.markov import Markov, every_output, permitted, plain_beam, which
 
 SOURCE = [4, 5, 6, 5]
 OTHER = [6, 4]
+WRONG: Any = "mean"
 PAIRS = (("bahdanau gru", "transformer post"), ("rnn to transformer", "luong lstm"))
 
 
@@ -276,7 +278,7 @@ def test_sources_are_packed_and_unpacked() -> None:
     ("make", "message"),
     [
         (lambda one, other: Ensemble([]), "an ensemble has at least one member, and none was given"),
-        (lambda one, other: Ensemble([one], combine="mean"), "combine must be one of linear, loglinear, loglinear_raw"),
+        (lambda one, other: Ensemble([one], combine=WRONG), "combine must be one of linear, loglinear, loglinear_raw"),
         (lambda one, other: Ensemble([one, other]), r"share a vocabulary, and these have \[7, 8\] ids"),
         (lambda one, other: Ensemble([one], weights=(1, 2)), "2 weights were given for 1 members; give one for each"),
         (lambda one, other: Ensemble([one] * 2, weights=(1, 0)), "a weight must be a number above 0, not 0; leave out"),
