@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.joint import AVERAGE, COMBINE, WEIGHT, WITH, open_runs
+
 if TYPE_CHECKING:
     from regard.run.model import Model
     from regard.run.scoring import PairScore
@@ -19,6 +21,10 @@ def score(
         metavar="FILE",
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
+    others: list[str] = WITH,
+    combine: str | None = COMBINE,
+    weight: list[float] = WEIGHT,
+    average: int | None = AVERAGE,
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with every token."),
 ) -> None:
     """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error.
@@ -29,10 +35,9 @@ def score(
     """
     from regard.cli.console import standard_output
     from regard.data import Ledger
-    from regard.run.model import Model
     from regard.run.sets import set_layout, stream_set
 
-    model = Model.load(run)
+    model = open_runs(run, others, combine=combine, weights=weight, average=average)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()

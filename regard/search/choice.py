@@ -85,7 +85,14 @@ def drop_contradictions(running: Sequence[Running], chosen: Continuations) -> Co
 
 
 def write_trace(
-    one: Running, sentence: int, grid: Grid, said: Tensor, chosen: Continuations, coverage: list[float] | None
+    one: Running,
+    sentence: int,
+    grid: Grid,
+    said: Tensor,
+    chosen: Continuations,
+    *,
+    coverage: list[float] | None,
+    fusion: Tensor | None,
 ) -> dict[tuple[int, int], int]:
     """Add the candidates of a step to the trace of a sentence; the numbers of the nodes by (row, token).
 
@@ -112,11 +119,12 @@ def write_trace(
         row, token = pair
         numbers[pair] = len(one.tracer.nodes)
         ended = token == END
+        added = 0.0 if fusion is None else float(fusion[sentence, row, token])
         node = Node(
             id=numbers[pair],
             parent=one.rows[row].node,
             token=token,
-            log_probability=float(said[sentence, row, token]),
+            log_probability=float(said[sentence, row, token]) - added,
             total=wholes[pair],
             score=options.score(wholes[pair], one.steps + 1 if ended else one.limit),
             step=one.steps,
@@ -125,6 +133,7 @@ def write_trace(
             coverage=0.0 if coverage is None else options.coverage_penalty * coverage[row],
             diversity=costs[pair],
             perturbed=one.drawn[pair].value if pair in one.drawn and pair in taken else None,
+            fusion=added,
         )
         one.tracer.add(node)
     return numbers
