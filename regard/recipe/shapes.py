@@ -44,6 +44,12 @@ USES = (
         "probabilities, not for numbers",
         lambda recipe: _target_unit(recipe) != "number" or recipe.training.label_smoothing == 0,
     ),
+    Use("search.diversity", "`search.groups` of 2 or more", lambda recipe: recipe.search.groups > 1),
+    Use(
+        "search.coverage_penalty",
+        "decoders with attention to a source",
+        lambda recipe: recipe.model.shape == "encoder-decoder" and recipe.model.decoder.attends,
+    ),
 )
 
 

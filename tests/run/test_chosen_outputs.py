@@ -14,6 +14,7 @@ from regard.interchange.exporting import export
 from regard.models import EncoderDecoder
 from regard.recipe import load_recipe
 from regard.run.alignment import source_attention
+from regard.run.joint import JointModel
 from regard.run.model import Model
 from regard.run.preparation import redraw_with
 from regard.run.reranking import Reranker
@@ -102,6 +103,16 @@ def test_what_reads_from_left_to_right_is_refused(backwards: Model, tmp_path: Pa
         ModelError, match=r"exported to huggingface: it writes from right to left \(text.reverse_target"
     ):
         export(backwards, tmp_path / "out", to="huggingface")
+
+
+def test_runs_write_together_in_one_direction_only(backwards: Model, trained: Trained) -> None:
+    both = JointModel([backwards, backwards])
+    assert [one.text for one in both.predict_many(SOURCES)] == [one.text for one in backwards.predict_many(SOURCES)]
+    assert both.score("a b", "B A").log_probability == pytest.approx(
+        backwards.score("a b", "B A").log_probability, abs=1e-4
+    )
+    with pytest.raises(UsageError, match=r"one writes from right to left \(text.reverse_target\) and one from left to"):
+        JointModel([trained.model, backwards])
 
 
 def test_segmentations_are_drawn_anew_in_the_order_of_writing(tmp_path: Path) -> None:
