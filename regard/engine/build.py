@@ -26,7 +26,7 @@ LIBRARY: Final = SOURCES / "_regard_engine.so"
 KERNELS: Final = {
     "kernels_avx2": ["-mavx2", "-mfma"],
     "kernels_avx_vnni": ["-mavx2", "-mfma", "-mavxvnni"],
-    "kernels_avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mfma"],
+    "kernels_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"],
 }
 """Instructions that a source may use beyond those that every processor of its kind has."""
 
@@ -73,12 +73,11 @@ def build(library: Path = LIBRARY, *, sanitize: str = "", vnni_256: bool = False
     extra = [f"-fsanitize={sanitize}", "-g", "-O1", "-fno-sanitize-recover=all"] if sanitize else []
     extra += ["-DREGARD_TEST_VNNI_256"] if vnni_256 else []
     with _objects(f"{zlib.crc32(repr((compiler(), FLAGS, KERNELS, extra)).encode()):08x}") as objects:
-        headers = max(path.stat().st_mtime for path in SOURCES.glob("*.h"))
         built: list[Path] = []
         for source in sorted(SOURCES.glob("*.cpp")):
             target = objects / f"{source.stem}.o"
             built.append(target)
-            if target.exists() and target.stat().st_mtime > max(headers, source.stat().st_mtime):
+            if target.exists() and target.stat().st_mtime > _changed(source):
                 continue
             flags = [*FLAGS, *QUIET, *instructions(source.stem), *extra]
             flags += ["-mavx512vl", "-mavx512vnni"] if vnni_256 and source.stem == "kernels_avx_vnni" else []
@@ -89,6 +88,13 @@ def build(library: Path = LIBRARY, *, sanitize: str = "", vnni_256: bool = False
             _run([*compiler(), "-shared", "-pthread", *alone, *extra, *map(str, built), "-o", str(linked)])
             linked.replace(library)
     return library
+
+
+def _changed(source: Path) -> float:
+    """When a source or a header that it may include was last changed; only kernels include kernel_*.h."""
+    kernel = source.stem.startswith("kernels_")
+    headers = [path for path in SOURCES.glob("*.h") if kernel or not path.name.startswith("kernel_")]
+    return max(path.stat().st_mtime for path in (source, *headers))
 
 
 @contextmanager

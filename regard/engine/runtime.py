@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from regard.engine.library import MESSAGE, NO_MEMORY, Asked, loaded
 from regard.errors import ModelError, ResourceError, UsageError
 
-CAPACITY: Final = 32
+CAPACITY: Final = 16
 """So many sentences run together in one worker."""
 
 WIDEST: Final = 64

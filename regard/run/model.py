@@ -15,6 +15,7 @@ from regard.data.collation import TextCollation, words_of
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
+from regard.engine import Engine
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score
@@ -29,6 +30,7 @@ from regard.run.folder import RunFolder
 from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
+from regard.run.native import open_engine
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
@@ -75,7 +77,10 @@ class Evaluation:
 class Model:
     """Predict, score, evaluate, align."""
 
-    def __init__(self, *, recipe: Recipe, system: System, texts: Texts, folder: Path) -> None:
+    def __init__(
+        self, *, recipe: Recipe, system: System, texts: Texts, folder: Path, engine: Engine | None = None
+    ) -> None:
+        self.engine = engine
         self.recipe = recipe
         self.system = system.eval()
         self.texts = texts
@@ -94,6 +99,11 @@ class Model:
         system = system_for(recipe, texts)
         load_weights(system, folder.read_weights())
         return cls(recipe=recipe, system=system, texts=texts, folder=folder.path)
+
+    def with_engine(self) -> "Model":
+        """The same model, searched by the native engine; its file is made beside the weights where it is missing."""
+        engine = open_engine(self.system, RunFolder(self.folder))
+        return Model(recipe=self.recipe, system=self.system, texts=self.texts, folder=self.folder, engine=engine)
 
     @property
     def parameters(self) -> int:
@@ -176,6 +186,7 @@ class Model:
                 capacity=capacity,
                 max_source=longest,
                 ahead=ahead,
+                engine=self.engine,
             )
         for prediction in predictor.run(texts, first):
             yield self._with_alignment(prediction) if capture else prediction
@@ -295,7 +306,7 @@ class Model:
         chosen = AlignmentReading(layer=reading.layer, head=reading.head, shift=1 if reading.shift else 0)
         evaluation = self.recipe.evaluation.model_copy(update={"alignment": chosen})
         recipe = self.recipe.model_copy(update={"evaluation": evaluation})
-        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder)
+        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder, engine=self.engine)
 
     def examples(self, *files: str) -> list[Example]:
         """Pairs of a file, or of two parallel files, read as the training data was."""

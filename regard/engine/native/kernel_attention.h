@@ -2,76 +2,115 @@
 
 static inline int64_t whole_lanes(int64_t items) { return (items + 15) / 16 * 16; }
 
-// Scores become weights; returns nothing for no items.
+static constexpr int TOGETHER = 6;  // rows that are attended for together
+
+static inline IntegerLanes counted() {
+  IntegerLanes lanes;
+  for (int lane = 0; lane < REGARD_LANES; ++lane) lanes[lane] = lane;
+  return lanes;
+}
+
+// Scores become weights; room behind the last is used.
 static inline void softmax(float* scores, int64_t items) {
-  int64_t padded = (items + LANES - 1) / LANES * LANES;
-  for (int64_t item = items; item < padded; ++item) scores[item] = -__builtin_inff();
+  int64_t last = (items - 1) / LANES * LANES;
+  IntegerLanes real = counted() < static_cast<int32_t>(items - last);
+  save(scores + last, real ? load(scores + last) : all(-__builtin_inff()));
   Lanes most = load(scores);
-  for (int64_t item = LANES; item < padded; item += LANES) most = larger(load(scores + item), most);
+  for (int64_t item = LANES; item < items; item += LANES) most = larger(load(scores + item), most);
   float top = largest(most);
   Lanes total = {};
-  for (int64_t item = 0; item < padded; item += LANES) {
-    Lanes value = exponential(load(scores + item) - top);
+  for (int64_t item = 0; item < items; item += LANES) {
+    Lanes value = shrinking(load(scores + item) - top);
     total += value;
     save(scores + item, value);
   }
   float inverse = 1.0f / sum(total);
-  for (int64_t item = 0; item < padded; item += LANES) save(scores + item, load(scores + item) * inverse);
+  for (int64_t item = 0; item < items; item += LANES) save(scores + item, load(scores + item) * inverse);
 }
 
+// Two sums for each score, over even and odd inputs: one alone would wait for itself. How many rows there are does not
+// change how a score is summed.
 template <int R>
 static inline void scores_of(const Attend& a, int64_t head, int64_t row) {
   int64_t padded = whole_lanes(a.items);
   const float* keys = a.keys + head * a.key_heads / a.heads * a.width * padded;
   const float* query = a.queries + row * a.query_stride + head * a.width;
   for (int64_t item = 0; item < a.items; item += LANES) {
-    Lanes total[R] = {};
-    for (int64_t input = 0; input < a.width; ++input) {
-      Lanes key = load(keys + input * padded + item);
-      for (int r = 0; r < R; ++r) total[r] += query[r * a.query_stride + input] * key;
+    Lanes even[R] = {}, odd[R] = {};
+    int64_t input = 0;
+    for (; input + 2 <= a.width; input += 2) {
+      Lanes first = load(keys + input * padded + item), second = load(keys + (input + 1) * padded + item);
+#pragma GCC unroll 6
+      for (int r = 0; r < R; ++r) {
+        even[r] += query[r * a.query_stride + input] * first;
+        odd[r] += query[r * a.query_stride + input + 1] * second;
+      }
     }
+    if (input < a.width)
+      for (int r = 0; r < R; ++r) even[r] += query[r * a.query_stride + input] * load(keys + input * padded + item);
+#pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      Lanes score = total[r] * a.scale;
+      Lanes score = (even[r] + odd[r]) * a.scale;
       if (a.bias) score += load(a.bias + head * a.bias_stride + a.bias_middle + item - (row + r));
       save(a.scores + r * padded + item, score);
     }
   }
 }
 
-static inline void mix(const float* weights, int64_t items, const float* values, int64_t stride, int64_t width,
-                       float* out) {
-  for (int64_t column = 0; column < width; column += LANES) {
-    Lanes total = {};
-    if (column + LANES <= width)
-      for (int64_t item = 0; item < items; ++item) total += weights[item] * load(values + item * stride + column);
-    else
-      for (int64_t item = 0; item < items; ++item)
-        total += weights[item] * load_some(values + item * stride + column, width - column);
-    keep(out, total, column, width);
+// Values of R rows times their weights.
+template <int R>
+static inline void mix_rows(const Attend& a, int64_t head, int64_t row) {
+  int64_t padded = whole_lanes(a.items), width = a.value_width, column = 0;
+  const float* values = a.values + head * a.key_heads / a.heads * width;
+  float* out = a.out + row * a.out_stride + head * width;
+  for (; column + 2 * LANES <= width; column += 2 * LANES) {
+    Lanes first[R] = {}, second[R] = {};
+    for (int64_t item = 0; item < a.items; ++item) {
+      Lanes one = load(values + item * a.value_stride + column);
+      Lanes other = load(values + item * a.value_stride + column + LANES);
+#pragma GCC unroll 6
+      for (int r = 0; r < R; ++r) {
+        first[r] += a.scores[r * padded + item] * one;
+        second[r] += a.scores[r * padded + item] * other;
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      save(out + r * a.out_stride + column, first[r]);
+      save(out + r * a.out_stride + column + LANES, second[r]);
+    }
+  }
+  for (; column < width; column += LANES) {
+    Lanes total[R] = {};
+    for (int64_t item = 0; item < a.items; ++item) {
+      Lanes one = part(values + item * a.value_stride, column, width);
+      for (int r = 0; r < R; ++r) total[r] += a.scores[r * padded + item] * one;
+    }
+    for (int r = 0; r < R; ++r) keep(out + r * a.out_stride, total[r], column, width);
   }
 }
 
-static void attend(const Attend& a) {
+template <int R>
+static inline void attend_rows(const Attend& a, int64_t head, int64_t row) {
   int64_t padded = whole_lanes(a.items);
+  scores_of<R>(a, head, row);
+  for (int r = 0; r < R; ++r) softmax(a.scores + r * padded, a.items);
+  mix_rows<R>(a, head, row);
+  if (!a.weights) return;
+  for (int r = 0; r < R; ++r)
+    for (int64_t item = 0; item < a.items; ++item)
+      a.weights[(row + r) * a.items + item] += a.scores[r * padded + item] / static_cast<float>(a.heads);
+}
+
+static void attend(const Attend& a) {
   for (int64_t head = 0; head < a.heads; ++head)
-    for (int64_t row = 0; row < a.rows; row += 4) {
-      int64_t count = a.rows - row < 4 ? a.rows - row : 4;
-      switch (count) {
-        case 1: scores_of<1>(a, head, row); break;
-        case 2: scores_of<2>(a, head, row); break;
-        case 3: scores_of<3>(a, head, row); break;
-        default: scores_of<4>(a, head, row);
+    for (int64_t row = 0; row < a.rows; row += TOGETHER) switch (a.rows - row) {
+        case 1: attend_rows<1>(a, head, row); break;
+        case 2: attend_rows<2>(a, head, row); break;
+        case 3: attend_rows<3>(a, head, row); break;
+        case 4: attend_rows<4>(a, head, row); break;
+        case 5: attend_rows<5>(a, head, row); break;
+        default: attend_rows<TOGETHER>(a, head, row);
       }
-      for (int64_t r = 0; r < count; ++r) {
-        float* weights = a.scores + r * padded;
-        softmax(weights, a.items);
-        mix(weights, a.items, a.values + head * a.key_heads / a.heads * a.value_width, a.value_stride, a.value_width,
-            a.out + (row + r) * a.out_stride + head * a.value_width);
-        if (a.weights)
-          for (int64_t item = 0; item < a.items; ++item)
-            a.weights[(row + r) * a.items + item] += weights[item] / static_cast<float>(a.heads);
-      }
-    }
 }
 
 static inline float dot(const float* one, const float* other, int64_t width) {
@@ -82,23 +121,73 @@ static inline float dot(const float* one, const float* other, int64_t width) {
   return sum(total);
 }
 
+#if defined(REGARD_AVX512)
+// The four quarters of a vector added up.
+static inline __m128 quarter(Lanes value) {
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)value), _mm512_extractf32x8_ps((__m512)value, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+// Products of one query with the keys of four items at once, so that four sums are finished together.
+static inline void four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width, float* out) {
+  Lanes total[4] = {};
+  for (int64_t column = 0; column < width; column += LANES) {
+    Lanes value = part(query, column, width);
+    for (int item = 0; item < 4; ++item) total[item] += value * part(items[item] + skipped, column, width);
+  }
+  __m128 first = _mm_hadd_ps(quarter(total[0]), quarter(total[1]));
+  __m128 second = _mm_hadd_ps(quarter(total[2]), quarter(total[3]));
+  _mm_storeu_ps(out, _mm_hadd_ps(first, second));
+}
+#else
+static inline void four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width, float* out) {
+  for (int item = 0; item < 4; ++item) out[item] = dot(query, items[item] + skipped, width);
+}
+#endif
+
+// Values of the past times their weights, C vectors at once, even and odd items apart.
+template <int C>
+static inline void mix_past(const AttendPast& a, int64_t values, int64_t column, int64_t head) {
+  Lanes even[C] = {}, odd[C] = {};
+  int64_t item = 0;
+  for (; item + 2 <= a.count; item += 2)
+#pragma GCC unroll 2
+    for (int c = 0; c < C; ++c) {
+      even[c] += a.scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
+      odd[c] += a.scores[item + 1] * part(a.items[item + 1] + values, column + c * LANES, a.width);
+    }
+  for (int c = 0; c < C; ++c) {
+    if (item < a.count) even[c] += a.scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
+    keep(a.out + head * a.width, even[c] + odd[c], column + c * LANES, a.width);
+  }
+}
+
 static void attend_past(const AttendPast& a) {
   for (int64_t head = 0; head < a.heads; ++head) {
     int64_t key_head = head * a.key_heads / a.heads;
     const float* query = a.query + head * a.width;
+    int64_t item = 0;
+    for (; item + 4 <= a.count; item += 4)
+      four_dots(query, a.items + item, key_head * a.width, a.width, a.scores + item);
+    for (; item < a.count; ++item) a.scores[item] = dot(query, a.items[item] + key_head * a.width, a.width);
     const float* bias = a.bias ? a.bias + head * a.bias_stride + a.bias_middle - (a.count - 1) : nullptr;
-    for (int64_t item = 0; item < a.count; ++item) {
-      float score = dot(query, a.items[item] + key_head * a.width, a.width) * a.scale;
-      a.scores[item] = bias ? score + bias[item] : score;
+    for (item = 0; item < a.count; item += LANES) {
+      Lanes score = load(a.scores + item) * a.scale;
+      save(a.scores + item, bias ? score + load(bias + item) : score);
     }
     softmax(a.scores, a.count);
-    int64_t values = (a.key_heads + key_head) * a.width;
-    for (int64_t column = 0; column < a.width; column += LANES) {
-      Lanes total = {};
-      for (int64_t item = 0; item < a.count; ++item)
-        total += a.scores[item] * part(a.items[item] + values, column, a.width);
-      keep(a.out + head * a.width, total, column, a.width);
-    }
+    int64_t values = (a.key_heads + key_head) * a.width, column = 0;
+    for (; column + 2 * LANES <= a.width; column += 2 * LANES) mix_past<2>(a, values, column, head);
+    for (; column < a.width; column += LANES) mix_past<1>(a, values, column, head);
+  }
+}
+
+static inline void mix(const float* weights, int64_t items, const float* values, int64_t stride, int64_t width,
+                       float* out) {
+  for (int64_t column = 0; column < width; column += LANES) {
+    Lanes total = {};
+    for (int64_t item = 0; item < items; ++item) total += weights[item] * part(values + item * stride, column, width);
+    keep(out, total, column, width);
   }
 }
 

@@ -79,6 +79,30 @@ static inline Lanes exponential(Lanes x) {
   return low ? Lanes{} : result;
 }
 
+// exp(x) for x <= 0, as 2^n 2^f; 8e-8 before rounding. NaN stays NaN, and below -87 it is as good as 0.
+static inline Lanes shrinking(Lanes x) {
+  x = x < all(-87.0f) ? all(-87.0f) : x;
+  Lanes t = x * 1.44269504088896341f;
+#if defined(REGARD_AVX512)
+  Lanes whole = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  IntegerLanes power;
+  Lanes whole = rounded(t, &power);
+#endif
+  Lanes f = t - whole;
+  Lanes p = all(0.00132669704f);
+  p = p * f + 0.00967545975f;
+  p = p * f + 0.0555074262f;
+  p = p * f + 0.240221218f;
+  p = p * f + 0.693146949f;
+  p = p * f + 1.00000007f;
+#if defined(REGARD_AVX512)
+  return (Lanes)_mm512_scalef_ps((__m512)p, (__m512)whole);
+#else
+  return p * reinterpret_cast<Lanes>((power + 127) << 23);
+#endif
+}
+
 static inline Lanes logistic(Lanes x) { return 1.0f / (1.0f + exponential(-x)); }
 
 // Below 0.64 by a polynomial (5e-9), as the difference of 1 and almost 1 would lose digits there.

@@ -166,7 +166,7 @@ static inline void scan(const float* logits, int64_t first, int32_t candidates, 
   }
   for (int64_t column = 0; column < PANEL; column += LANES) {
     float* sums = row->sums + column % 16;
-    save(sums, load(sums) + exponential(load(logits + column) - row->largest));
+    save(sums, load(sums) + shrinking(load(logits + column) - row->largest));
   }
   float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
   if (!(top > least)) return;

@@ -84,7 +84,7 @@ struct Attend {
   const float* bias = nullptr;  // [heads][bias_stride]: of key j for query i at bias[bias_middle + j - i]; or null
   int64_t bias_stride = 0;
   int64_t bias_middle = 0;
-  float* scores = nullptr;   // room for [4][padded items]
+  float* scores = nullptr;   // room for [6][padded items]
   float* weights = nullptr;  // [rows][items] mean over heads of the weights are added here; or null
   float* out = nullptr;      // [rows][heads * value_width]
   int64_t out_stride = 0;

@@ -1,7 +1,8 @@
-// x86 with AVX-512 and its byte products (VNNI). Built with -mavx512f -mavx512bw -mavx512vl -mavx512vnni.
+// x86 with AVX-512 and its byte products (VNNI). Built with -mavx512f -mavx512bw -mavx512dq -mavx512vl
+// -mavx512vnni.
 #include "kernels.h"
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
 #include <immintrin.h>
 
 #define REGARD_LANES 16

@@ -116,7 +116,7 @@ class RecurrentDecoding : public Decoding {
     Buffer<float> made, contexts;
     const float* from = memory.finals.get();
     Rows summary;
-    if (decoder_.bridge == Bridge::transformed)
+    if (decoder_.bridge == Bridge::transformed || decoder_.wiring == Wiring::every_step)
       summary = machine_.rows(bytes_[0], memory.summary.get(), count, memory.summary_width);
     if (decoder_.wiring == Wiring::every_step) {
       int64_t width = decoder_.context_width;
