@@ -1,5 +1,6 @@
 """Transformer encoders and decoders in the engine's terms."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -46,7 +47,7 @@ def _describe_side(
     container: Container,
     side: str,
     system: TransformerEncoder | TransformerDecoder,
-    layers: list[TransformerEncoderLayer] | list[TransformerDecoderLayer],
+    layers: Sequence[Layer],
 ) -> None:
     first = layers[0]
     settings = container.settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Ids, Sources
+from regard.data.batch import Category, Ids, Sources
 from regard.engine import Engine, EngineOptions, EngineRequest, Found
 from regard.engine.preparation import prepare
 from regard.models import EncoderDecoder
@@ -69,6 +69,8 @@ def sentences(count: int, *, seed: int = 1, longest: int = 20) -> list[list[int]
 
 
 def as_source(ids: Sequence[int]) -> Sources:
+    if not ids:
+        return {"source": Category(values=torch.zeros(1, 0, dtype=torch.long), mask=torch.ones(1, 0, dtype=torch.bool))}
     rows = torch.tensor(ids)[None, :, None]
     return {"source": Ids(ids=rows, mask=torch.ones(1, len(ids), dtype=torch.bool))}
 

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch import nn
 
 from regard.engine import Engine, EngineOptions, EngineRequest
 from regard.engine.library import kernels_here
 from regard.engine.preparation import prepare
 from regard.errors import ModelError
+from regard.models import EncoderDecoder, FromNothing, InitialStateDecoder, NoSource
 from regard.search import SearchOptions
 from regard.special import END
 from tests.engine.searching import (
@@ -22,7 +24,7 @@ from tests.engine.searching import (
     torch_search,
     variant,
 )
-from tests.families import family
+from tests.families import decoder_network, family, target_embedding, transformer_decoder
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -72,6 +74,30 @@ def test_every_option_means_the_same(options, prefix, tmp_path):
     sources = sentences(7, seed=3)
     expected = torch_search(system, sources, options, prefix)
     assert_same(engine_search(opened(system, tmp_path), sources, options, prefix=prefix), expected)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_language_models_read_nothing_and_go_on_from_a_prefix(kind, tmp_path):
+    torch.manual_seed(1)
+    if kind == "transformer":
+        decoder = transformer_decoder(VOCABULARY, None, norm_first=True)
+    else:
+        network = decoder_network("lstm", layers=2)
+        decoder = InitialStateDecoder(
+            embedding=target_embedding(VOCABULARY),
+            output=nn.Linear(network.width, VOCABULARY),
+            network=network,
+            bridge=FromNothing(wanted=network.size),
+            dropout=0.0,
+        )
+    system = EncoderDecoder(encoder=NoSource(width=8), decoder=decoder, vocabulary=VOCABULARY).eval()
+    with torch.no_grad():
+        for parameter in system.parameters():
+            parameter.normal_(std=0.5)
+    engine = opened(system, tmp_path)
+    assert engine.source_vocabulary == 0
+    for prefix in ((), (9, 30, 12)):
+        assert_same(engine_search(engine, [[], []], BEAM, prefix=prefix), torch_search(system, [[], []], BEAM, prefix))
 
 
 def test_a_model_that_ends_soon_and_one_that_never_does(tmp_path):

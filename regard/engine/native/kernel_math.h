@@ -52,6 +52,16 @@ static inline float largest(Lanes value) {
 }
 #endif
 
+static inline bool any_above(Lanes value, float bound) {
+#if defined(REGARD_AVX512)
+  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+#elif defined(REGARD_AVX2)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+#else
+  return largest(value) > bound;
+#endif
+}
+
 // To the nearest integer; |value| < 2^22.
 static inline Lanes rounded(Lanes value, IntegerLanes* integers) {
   Lanes moved = value + 12582912.0f;

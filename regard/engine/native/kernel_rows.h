@@ -154,26 +154,31 @@ static inline void insert(Projected* row, int32_t candidates, float value, int32
   row->best[place] = Candidate{value, token};
 }
 
-// The logits of one panel go into the sum of exponentials and the best so far.
-static inline void scan(const float* logits, int64_t first, int32_t candidates, Projected* row) {
-  Lanes most = load(logits);
-  for (int64_t column = LANES; column < PANEL; column += LANES) most = larger(load(logits + column), most);
-  float top = largest(most);
+// A logit above the least of the best, or the first of all: the largest and the best may change.
+static inline void promote(const float* logits, float top, int64_t first, int32_t candidates, Projected* row) {
   if (top > row->largest) {
     Lanes shrink = exponential(all(row->largest - top));
     for (int64_t part = 0; part < 16; part += LANES) save(row->sums + part, load(row->sums + part) * shrink);
     row->largest = top;
   }
-  for (int64_t column = 0; column < PANEL; column += LANES) {
-    float* sums = row->sums + column % 16;
-    save(sums, load(sums) + shrinking(load(logits + column) - row->largest));
-  }
   float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
-  if (!(top > least)) return;
   for (int64_t column = 0; column < PANEL; ++column) {
     if (!(logits[column] > least)) continue;
     insert(row, candidates, logits[column], static_cast<int32_t>(first + column));
     if (row->found == candidates) least = row->best[candidates - 1].value;
+  }
+}
+
+// The logits of one panel go into the sum of exponentials and the best so far. Most panels hold nothing above the least
+// of the best, and then nothing above the largest either.
+static inline void scan(const float* logits, int64_t first, int32_t candidates, Projected* row) {
+  Lanes most = load(logits);
+  for (int64_t column = LANES; column < PANEL; column += LANES) most = larger(load(logits + column), most);
+  float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
+  if (any_above(most, least)) promote(logits, largest(most), first, candidates, row);
+  for (int64_t column = 0; column < PANEL; column += LANES) {
+    float* sums = row->sums + column % 16;
+    save(sums, load(sums) + shrinking(load(logits + column) - row->largest));
   }
 }
 
