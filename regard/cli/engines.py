@@ -21,6 +21,7 @@ def check_engine(name: str) -> None:
 def searched_by(model: "Model", name: str) -> "Model":
     """The model with its engine; where the native one was not built, torch does the work and this is said."""
     from regard.engine import available
+    from regard.run.native import with_engine
 
     check_engine(name)
     if name == "torch":
@@ -28,4 +29,4 @@ def searched_by(model: "Model", name: str) -> "Model":
     if reason := available():
         typer.echo(f"regard: torch searches, for the native engine cannot be used: {reason}", err=True)
         return model
-    return model.with_engine()
+    return with_engine(model)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.errors import DataError, UsageError
 
 
@@ -17,6 +18,12 @@ def evaluate(
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
     engine: str = typer.Option("torch", "--engine", metavar="torch|native", help="What searches (`regard prepare`)."),
+    others: list[str] = WITH,
+    combine: str | None = COMBINE,
+    weight: list[float] = WEIGHT,
+    average: int | None = AVERAGE,
+    language_model: str | None = LANGUAGE_MODEL,
+    fusion: float | None = FUSION,
     metric: list[str] = typer.Option(
         [], "--metric", "-m", help="What is measured instead of the recipe's metrics; again for further ones."
     ),
@@ -42,19 +49,26 @@ def evaluate(
     from regard.cli.engines import check_engine, searched_by
     from regard.data import Ledger
     from regard.run.measuring import measured_by
-    from regard.run.model import Model
     from regard.run.sets import read_set, set_layout
 
     if tags is not None and report is None:
         raise UsageError("--tags have an effect on the page only: give --report FILE, too")
     check_engine(engine)
-    measured = measured_by(
-        Model.load(run),
+    model = measured_by(
+        open_runs(
+            run,
+            others,
+            combine=combine,
+            weights=weight,
+            average=average,
+            language_model=language_model,
+            fusion=fusion,
+        ),
         metrics=metric,
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
-    model = searched_by(measured, engine)
+    model = searched_by(model, engine)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()

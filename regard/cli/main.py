@@ -23,6 +23,7 @@ from regard.cli import (
     new,
     predict,
     prepare,
+    rerank,
     score,
     sweep,
     train,
@@ -58,6 +59,7 @@ app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
 app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
+app.command("rerank")(rerank.rerank)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

@@ -3,7 +3,7 @@
 import zlib
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from regard.data.batch import Ids
 from regard.engine import Engine, EngineOptions, EngineRequest, Found, available
@@ -13,6 +13,9 @@ from regard.errors import ModelError, UsageError
 from regard.models import System
 from regard.run.folder import RunFolder
 from regard.search import Constraint, Finished, Hypothesis, Parts, Request, SearchOptions
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
 
 WEIGHTS: Final = "weights"
 """The setting of an engine file that says which weights it was made of."""
@@ -98,6 +101,20 @@ def _hypothesis(found: Found) -> Hypothesis:
         complete=found.complete,
         parts=Parts(likelihood=found.score),
     )
+
+
+def with_engine(model: "Model") -> "Model":
+    """The same model, searched by the native engine; its file is made beside the weights where it is missing."""
+    from regard.run.joint import JointModel
+
+    if model.averaged or isinstance(model, JointModel):
+        raise UsageError(
+            "the native engine runs one model with the weights that training chose: leave out other runs and averages, "
+            "or search with --engine torch"
+        )
+    native = model.with_recipe(model.recipe)
+    native.engine = open_engine(model.system, RunFolder(model.folder))
+    return native
 
 
 def prepare_run(system: System, folder: RunFolder, *, int8: bool = True) -> None:

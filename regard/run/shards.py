@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from regard.errors import ModelError, RegardError
+from regard.errors import ModelError, RegardError, out_of_memory
 from regard.run.folder import TEXT
 from regard.run.model import Model
 from regard.run.prediction import Prediction
 from regard.run.written import Form, Tally
-from regard.search import Constraint, SearchOptions
+from regard.search import Constraint, MinimumRisk, SearchOptions
 
 SHARD_LINES: Final = 1024
 SHARD_BYTES: Final = 2**20
@@ -34,22 +34,34 @@ class Asked:
     prefix: str = ""
     form: Form = PLAIN
     constraint: Constraint | None = None
+    risk: MinimumRisk | None = None
 
     def record(self) -> dict[str, Any]:
         """This as JSON has it, without levels."""
-        demands = {"constraint": self.constraint.record()} if self.constraint else {}
+        demands: dict[str, Any] = {"constraint": self.constraint.record()} if self.constraint else {}
+        if self.risk:
+            demands["risk"] = asdict(self.risk)
         form = {"align": self.form.align, "jsonl": self.form.jsonl}
-        return {**asdict(self.options), "prefix": self.prefix, **form, **demands}
+        numbers = {} if self.form.probable else {"probable": False}
+        return {**asdict(self.options), "prefix": self.prefix, **form, **numbers, **demands}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Asked":
         """What `record` gave."""
         options = dict(record)
         prefix, align, jsonl = options.pop("prefix"), options.pop("align"), options.pop("jsonl")
-        demands = options.pop("constraint", None)
+        demands, probable = options.pop("constraint", None), options.pop("probable", True)
         constraint = None if demands is None else Constraint.from_record(demands)
-        form = Form(best=options["best"], align=align, jsonl=jsonl)
-        return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint)
+        risk = _risk(options.pop("risk", None))
+        form = Form(best=risk.best if risk else options["best"], align=align, jsonl=jsonl, probable=probable)
+        return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint, risk=risk)
+
+
+def _risk(record: Mapping[str, Any] | None) -> MinimumRisk | None:
+    if record is None:
+        return None
+    references = record["references"]
+    return MinimumRisk(**{**record, "references": None if references is None else SearchOptions(**references)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +151,9 @@ class ShardPredictor:
         except RegardError as error:
             return Outcome(fault=str(error))
         except Exception as error:
-            memory = isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error)
-            if not memory:
+            if not out_of_memory(error):
                 traceback.print_exc()
-            return Outcome(fault=f"{type(error).__name__}: {error}".removesuffix(": "), lost=memory)
+            return Outcome(fault=f"{type(error).__name__}: {error}".removesuffix(": "), lost=out_of_memory(error))
 
     def answer(self, task: Task) -> Answer:
         tally = Tally()
@@ -159,6 +170,7 @@ class ShardPredictor:
             options=asked.options,
             prefix=asked.prefix,
             constraint=asked.constraint,
+            risk=asked.risk,
             capture=asked.form.align,
             first=first - 1,
         )

@@ -21,11 +21,13 @@ VERBS = [
     "sweep",
     "backtranslate",
     "predict",
+    "rerank",
     "score",
     "evaluate",
     "compare",
     "inspect",
     "import",
+    "prepare",
     "data",
     "human",
 ]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from regard.data.batch import make_batch
+from regard.errors import UsageError
 from regard.insight import Reading
 from regard.models import BahdanauDecoder, RecurrentEncoder, TransformerDecoder, TransformerEncoder
 from regard.recipe import recipe_from
@@ -157,11 +158,11 @@ UNLIKE = {
     "parallel": "fsdp",
     "optimizer": "sgd",
     "learning_rate": 0.5,
-    "betas": (0.1, 0.2),
+    "betas": (0.9, 0.98),
     "momentum": 0.7,
     "weight_decay": 0.3,
-    "schedule": "constant",
-    "fall": {"factor": 0.4, "after_epochs": 3, "after_validations": 4, "least": 0.1},
+    "schedule": "by_epoch",
+    "fall": {"factor": 0.4, "after_epochs": 3, "after_validations": 2, "least": 0.1},
     "warmup": 11,
     "clip": 0.25,
     "precision": "bfloat16",
@@ -176,12 +177,24 @@ UNLIKE = {
 }
 
 
-def test_every_setting_of_training_arrives() -> None:
-    recipe = recipe_from({"data": {"train": "x"}, "seed": 5, "training": UNLIKE})
+UNLIKE_TOO = {
+    **UNLIKE,
+    "optimizer": "adam",
+    "momentum": 0.0,
+    "betas": (0.1, 0.2),
+    "schedule": "plateau",
+    "fall": {"factor": 0.4, "after_epochs": 5, "after_validations": 4, "least": 0.1},
+}
+"""Settings that are for other optimisers and schedules."""
+
+
+@pytest.mark.parametrize("unlike", [UNLIKE, UNLIKE_TOO])
+def test_every_setting_of_training_arrives(unlike: dict[str, object]) -> None:
+    recipe = recipe_from({"data": {"train": "x"}, "seed": 5, "training": unlike})
     settings = training_settings(recipe)
     names = {field.name for field in fields(Settings)} - {"seed", "log_every"}
-    assert names == set(UNLIKE)
-    assert {name: asdict(settings)[name] for name in UNLIKE} == UNLIKE
+    assert names == set(unlike)
+    assert {name: asdict(settings)[name] for name in unlike} == unlike
     assert settings.seed == 5
     elsewhere = {
         "batch_tokens",
@@ -214,6 +227,15 @@ def test_every_setting_of_search_arrives() -> None:
     assert (drawn.groups, drawn.coverage_penalty, drawn.min_length) == (1, 0.0, 2)
     asked = search_options(section, stochastic=True, length_penalty=0.0)
     assert (asked.stochastic, asked.groups, asked.length_penalty) == (True, 1, 0.0)
+
+
+@pytest.mark.parametrize("drawn", ["sample", "stochastic"])
+def test_what_ranks_outputs_cannot_be_asked_for_with_draws(drawn: str) -> None:
+    """A recipe may have it, for its own searches; who asks for it here would get nothing."""
+    section = SearchSection(length_penalty=0.7, length_formula="gnmt", coverage_penalty=0.1)
+    assert search_options(section, **{drawn: True}).coverage_penalty == 0.0
+    with pytest.raises(UsageError, match="length_penalty, groups can have no effect on outputs that are drawn"):
+        search_options(section, **{drawn: True}, length_penalty=0.6, groups=2)
 
 
 def test_metrics_and_reading() -> None:

@@ -145,6 +145,18 @@ MISTAKES = [
     ),
     ("text: {unit: codes}", "r.yaml:3:1: text: unit `codes` needs the path of a codes file in `codes`"),
     ("model: {tie: all}\ntext: {shared: false}", "r.yaml: `model.tie: all` needs one vocabulary"),
+    (
+        "training: {optimizer: sgd, betas: [0.9, 0.9]}",
+        "r.yaml:3:1: training: `betas` has no effect on `optimizer: sgd`, which has `momentum`: leave it out",
+    ),
+    (
+        "training: {schedule: linear, steps: 9, fall: {factor: 0.1}}",
+        "r.yaml:3:1: training: `fall.factor` has no effect on `schedule: linear`; it is for by_epoch and plateau",
+    ),
+    (
+        "training: {schedule: plateau, fall: {after_epochs: 3}}",
+        "r.yaml:3:1: training: `fall.after_epochs` has no effect on `schedule: plateau`; it is for by_epoch",
+    ),
     ("training: {patience: null}", "r.yaml:3:1: training: training would never end: give `steps`"),
     (
         "model: {encoder: {kind: rnn, reversed: true}}",
@@ -492,6 +504,13 @@ def test_layout_follows_any_schema():
         ("evaluation: {alignment: {layer: 7}}", "`evaluation.alignment.layer` is 7; the decoder has 2, from 0"),
         ("evaluation: {alignment: {head: 9}}", "`evaluation.alignment.head` is 9; the decoder has 4, from 0"),
         ("text: {unit: inflection, shared: false}", "unit `inflection` is for the source side only"),
+        ("search: {min_length: 300}", "`min_length` is 300; it must not be above `max_length`, 256"),
+        ("search: {groups: 2, diversity: 0}", "2 `groups` with `diversity: 0` would all find the same"),
+        ("search: {diversity: 2.0}", "`search.diversity` has no effect here, it is for `search.groups` of 2 or more"),
+        (
+            "search: {coverage_penalty: 0.2}\nmodel: {encoder: {kind: rnn}, decoder: {kind: rnn, wiring: every_step}}",
+            "`search.coverage_penalty` has no effect here, it is for decoders with attention to a source",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_training(line, message):
