@@ -1,5 +1,6 @@
 """Building the native library, and doing without it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,17 @@ def test_a_wheel_brings_the_library(tmp_path):
     )
     assert "regard/engine/native/_regard_engine.so" in listing.stdout
     assert "regard/engine/native/search.cpp" in listing.stdout
+
+
+@pytest.mark.long
+def test_kernels_for_avx_vnni_are_right(tmp_path):
+    """Tested with the same instruction as AVX-512 spells it, on processors that have only that."""
+    library = build(tmp_path / "library.so", vnni_256=True)
+    program = "from regard.engine.library import kernels_here; print(*kernels_here())"
+    environment = {**os.environ, library_module.WHERE: str(library)}
+    told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
+    if "avx_vnni" not in told.stdout:
+        pytest.skip("this processor has no AVX-512 VNNI")
+    tests = ["tests/engine/test_kernels.py", "tests/engine/test_engine_search.py", "-k", "avx_vnni or every_set"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *tests], cwd=ROOT, env=environment)
+    assert done.returncode == 0
