@@ -314,3 +314,13 @@ class Flat(Markov):
         small = Markov(vocabulary=5, seed=3).table[:, :, 0, 0]
         row = small.new_tensor([math.sin(7 * number) for number in range(vocabulary)]).log_softmax(-1)
         self.table = row.expand(1, 101, vocabulary, vocabulary)
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_the_shortest_tree_over_many_words_is_found_letter_by_letter(closing: bool) -> None:
+    words = ("aa", "ab", "a", "b", "abc", "cab", "bb", "c", "ca", "aab", "ba", "cc")
+    surfaces = Surfaces([*reserved_surfaces("?"), *(sign.encode() for sign in "abcNPS() ")], (b"", b""))
+    shortest = len(f"(S {' '.join(words)})") + len("S" if closing else "")
+    constraint = lift_all([bracketing(("S", "NP", "NPS"), words, closing=closing)], surfaces)
+    assert constraint.within(constraint.start, shortest)
+    assert constraint.disproves(constraint.start, shortest - 1)

@@ -109,9 +109,10 @@ class Literals:
         place, low, high, depth = cast(State, state)
         if depth == 0:
             return self.grammar.least(place)
-        if high - low > 1:
-            return 0 if self._complete(cast(State, state)) else 1
         piece = self._choices(place)[low]
+        if high - low > 1:
+            read = len(piece[:depth].encode())
+            return max(0 if self._complete(cast(State, state)) else 1, self.grammar.least(place) - read)
         return len(piece) - depth + self.grammar.least(self.grammar.after(place, piece))
 
     def progress(self, state: Hashable) -> int:
