@@ -17,6 +17,7 @@ def evaluate(
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
+    engine: str = typer.Option("torch", "--engine", metavar="torch|native", help="What searches (`regard prepare`)."),
     others: list[str] = WITH,
     combine: str | None = COMBINE,
     weight: list[float] = WEIGHT,
@@ -45,12 +46,14 @@ def evaluate(
     the alignment error too. Language models are judged by their perplexity, masked ones at words that are hidden.
     """
     from regard.cli.console import score_lines, write_text
+    from regard.cli.engines import check_engine, searched_by
     from regard.data import Ledger
     from regard.run.measuring import measured_by
     from regard.run.sets import read_set, set_layout
 
     if tags is not None and report is None:
         raise UsageError("--tags have an effect on the page only: give --report FILE, too")
+    check_engine(engine)
     model = measured_by(
         open_runs(
             run,
@@ -65,6 +68,7 @@ def evaluate(
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
+    model = searched_by(model, engine)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()

@@ -22,6 +22,7 @@ from regard.cli import (
     inspect,
     new,
     predict,
+    prepare,
     rerank,
     score,
     sweep,
@@ -67,6 +68,7 @@ app.command("backtranslate")(backtranslate.backtranslate)
 app.command("sweep")(sweep.sweep)
 app.command("export")(export.export)
 app.command("import")(import_.import_)
+app.command("prepare")(prepare.prepare)
 app.add_typer(data.app, name="data")
 app.add_typer(human.app, name="human")
 

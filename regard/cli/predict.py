@@ -81,6 +81,7 @@ def predict(
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
     at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
+    engine: str = typer.Option("torch", "--engine", metavar="torch|native", help="What searches (`regard prepare`)."),
     output: str | None = typer.Option(
         None,
         "--output",
@@ -109,14 +110,18 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
+    if engine != "torch" and output is not None:
+        raise UsageError("--engine is for streams: leave it out, or leave out --output")
     bulk = {"--on": on, "--workers": workers, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
+    from regard.cli.engines import check_engine, searched_by
     from regard.cli.risk import search_for
 
     check_place(on or "here")
+    check_engine(engine)
     given: dict[str, object] = {
         "sample": sample,
         "temperature": temperature,
@@ -150,6 +155,7 @@ def predict(
         language_model=language_model,
         fusion=fusion,
     )
+    model = searched_by(model, engine)
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)

@@ -16,6 +16,7 @@ from regard.data.collation import TextCollation, words_of
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
+from regard.engine import Engine
 from regard.errors import DataError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score
@@ -76,7 +77,9 @@ class Evaluation:
 
 
 class Model:
-    """Predict, score, evaluate, align."""
+    """Predict, score, evaluate, align. Where there is an `engine` (`run.native`) it searches instead of the system."""
+
+    engine: Engine | None = None
 
     def __init__(
         self, *, recipe: Recipe, system: System, texts: Texts, folder: Path, averaged: tuple[int, ...] = ()
@@ -194,6 +197,7 @@ class Model:
                 capacity=capacity,
                 max_source=longest,
                 ahead=ahead,
+                engine=self.engine,
             )
         for prediction in predictor.run(texts, first):
             yield self._with_alignment(prediction) if capture else prediction
@@ -272,7 +276,9 @@ class Model:
 
     def with_recipe(self, recipe: Recipe) -> "Model":
         """The same model with other settings of search or evaluation."""
-        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder, averaged=self.averaged)
+        model = Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder, averaged=self.averaged)
+        model.engine = self.engine
+        return model
 
     @property
     def reading(self) -> Reading:

@@ -7,9 +7,11 @@ from regard.data.batch import Sources
 from regard.data.collation import Collation, TextCollation
 from regard.data.example import Misfit
 from regard.data.store import Row
+from regard.engine import Engine
 from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
+from regard.run.native import NativeSearch, refuse_unknown
 from regard.search import (
     Constrainer,
     Constraint,
@@ -197,8 +199,12 @@ class Predictor:
         prefix: str = "",
         constraint: Constraint | None = None,
         ahead: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        """`ahead` texts are read before the first is answered; some batches of them if it is left out."""
+        """`ahead` texts are read before the first is answered; some batches of them if it is left out.
+
+        The `engine` searches in the place of the scorer, where there is one.
+        """
         if prefix and not collation.source.streams:
             raise UsageError(
                 f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
@@ -216,6 +222,9 @@ class Predictor:
                 "model reads no text; leave it out"
             )
         self.ahead = AHEAD * capacity if ahead is None else ahead
+        if engine is not None:
+            refuse_unknown(options, constraint)
+        self.engine = engine
         self.scorer = scorer
         self.collation = collation
         self.options = options
@@ -231,7 +240,7 @@ class Predictor:
 
     def _window(self, texts: Sequence[str], first: int) -> Iterator[Prediction]:
         lines = [self._read(text) for text in texts]
-        search = Search(self.scorer, capacity=self.capacity)
+        search = Search(self.scorer, capacity=self.capacity) if self.engine is None else NativeSearch(self.engine)
         found: dict[int, Finished] = {}
         for index in by_length(lines):
             try:

@@ -27,6 +27,7 @@ VERBS = [
     "compare",
     "inspect",
     "import",
+    "prepare",
     "data",
     "human",
 ]

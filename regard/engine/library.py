@@ -1,0 +1,102 @@
+"""The native library: found, loaded once, and described to ctypes. Calls hold no lock of Python's."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from regard.engine.build import LIBRARY
+
+INTERFACE: Final = 1
+"""What this version of the package expects the library to speak."""
+
+WHERE: Final = "REGARD_ENGINE_LIBRARY"
+"""In the environment: another library than the one of this package, say one with sanitizers."""
+
+MESSAGE: Final = 1024
+NO_MEMORY: Final = 2
+
+
+class Asked(ctypes.Structure):
+    """What `regard_search` is asked, as in native/interface.cpp."""
+
+    _fields_ = (
+        ("requests", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("workers", ctypes.c_int64),
+        ("ids", ctypes.c_void_p),
+        ("id_starts", ctypes.c_void_p),
+        ("prefixes", ctypes.c_void_p),
+        ("prefix_starts", ctypes.c_void_p),
+        ("limits", ctypes.c_void_p),
+        ("beam", ctypes.c_int64),
+        ("best", ctypes.c_int64),
+        ("min_length", ctypes.c_int64),
+        ("block_ngrams", ctypes.c_int64),
+        ("length_penalty", ctypes.c_double),
+        ("gnmt", ctypes.c_int64),
+        ("unknown", ctypes.c_int64),
+        ("stop", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The library, or why there is none."""
+
+    library: ctypes.CDLL | None
+    reason: str = ""
+
+
+def library_path() -> Path:
+    return Path(os.environ.get(WHERE, "") or LIBRARY)
+
+
+@cache
+def loaded() -> Loaded:
+    """Load the library at the first call."""
+    path = library_path()
+    if not path.exists():
+        return Loaded(None, "it was not built; `python -m regard.engine.build` builds it where there is a compiler")
+    try:
+        library = ctypes.CDLL(str(path))
+        spoken = int(library.regard_interface())
+        if spoken != INTERFACE:
+            return Loaded(None, f"{path} is of another version; build it again with `python -m regard.engine.build`")
+        _describe(library)
+    except (OSError, AttributeError) as error:
+        return Loaded(None, f"{path} cannot be loaded ({error}); build it again with `python -m regard.engine.build`")
+    return Loaded(library)
+
+
+def available() -> str:
+    """Why the native engine cannot be used here; "" where it can."""
+    return loaded().reason
+
+
+def kernels_here() -> list[str]:
+    """Names of the kernels that work on this processor, the best first."""
+    library = loaded().library
+    return [] if library is None else library.regard_kernels_here().decode().split()
+
+
+def _describe(library: ctypes.CDLL) -> None:
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    library.regard_kernels_here.restype = text
+    library.regard_kernels_of.argtypes = [pointer]
+    library.regard_kernels_of.restype = text
+    library.regard_open.argtypes = [text, text, ctypes.POINTER(pointer), text]
+    library.regard_close.argtypes = [pointer]
+    library.regard_close.restype = None
+    library.regard_about.argtypes = [pointer, pointer]
+    library.regard_about.restype = None
+    library.regard_setting.argtypes = [pointer, text, ctypes.POINTER(ctypes.c_double), text]
+    library.regard_search.argtypes = [pointer, ctypes.POINTER(Asked), ctypes.POINTER(pointer), text]
+    library.regard_result_sizes.argtypes = [pointer, pointer]
+    library.regard_result_sizes.restype = None
+    library.regard_result_copy.argtypes = [pointer] * 6
+    library.regard_result_copy.restype = None
+    library.regard_result_free.argtypes = [pointer]
+    library.regard_result_free.restype = None

@@ -1,0 +1,80 @@
+// Which kernels work here, and which are used.
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace regard {
+namespace {
+
+#if defined(__x86_64__)
+// GCC 12 cannot be asked for AVX-VNNI by name: leaf 7, subleaf 1, EAX bit 4.
+bool has_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+#else
+bool has_avx_vnni() { return false; }
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+#endif
+
+struct Here {
+  const Kernels* tables[4] = {};
+  int count = 0;
+  std::string names;
+
+  void add(const Kernels* table) {
+    if (!table) return;
+    names += (count ? " " : "") + std::string(table->name);
+    tables[count++] = table;
+  }
+
+  Here() {
+#if defined(REGARD_TEST_VNNI_256)
+    bool vnni256 = has_avx512();
+#else
+    bool vnni256 = has_avx2() && has_avx_vnni();
+#endif
+    if (has_avx512()) add(avx512_kernels());
+    if (vnni256) add(avx_vnni_kernels());
+    if (has_avx2()) add(avx2_kernels());
+    add(portable_kernels());
+  }
+};
+
+const Here& here() {
+  static const Here found;
+  return found;
+}
+
+}  // namespace
+
+const Kernels* kernels_by_name(const char* name) {
+  for (int index = 0; index < here().count; ++index)
+    if (!std::strcmp(here().tables[index]->name, name)) return here().tables[index];
+  return nullptr;
+}
+
+const Kernels& kernels() {
+  const char* wanted = std::getenv("REGARD_ENGINE_KERNELS");
+  const Kernels* table = wanted && *wanted ? kernels_by_name(wanted) : nullptr;
+  return table ? *table : *here().tables[0];
+}
+
+const char* kernels_here() { return here().names.c_str(); }
+
+}  // namespace regard

@@ -1,0 +1,219 @@
+// The C interface that Python calls. Every function that can fail returns a status and writes why into `message`.
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+#include "model.h"
+#include "search.h"
+
+#define REGARD_API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using namespace regard;
+
+constexpr int64_t MESSAGE = 1024;
+enum Status : int32_t { OK = 0, REFUSED = 1, NO_MEMORY = 2, FAILED = 3, STOPPED = 4 };
+
+template <class Function>
+int32_t guarded(char* message, Function function) {
+  auto tell = [&](const char* text) {
+    std::strncpy(message, text, MESSAGE - 1);
+    message[MESSAGE - 1] = 0;
+  };
+  message[0] = 0;
+  try {
+    function();
+    return OK;
+  } catch (const Refused& reason) {
+    tell(reason.what());
+    return REFUSED;
+  } catch (const Stopped& reason) {
+    tell(reason.what());
+    return STOPPED;
+  } catch (const std::bad_alloc&) {
+    tell("there is not enough memory");
+    return NO_MEMORY;
+  } catch (const std::exception& error) {
+    tell(error.what());
+    return FAILED;
+  } catch (...) {
+    tell("something was thrown that is no exception");
+    return FAILED;
+  }
+}
+
+struct Engine {
+  Model model;
+  Machine machine;
+  Engine(const char* path, const Kernels& kernels) : model(path), machine{kernels, model.quantised} {}
+};
+
+struct Result {
+  std::vector<Outcome> outcomes;
+};
+
+struct Asked {
+  int64_t requests, capacity, workers;
+  const int32_t* ids;
+  const int64_t* id_starts;  // [requests + 1]
+  const int32_t* prefixes;
+  const int64_t* prefix_starts;  // [requests + 1]
+  const int64_t* limits;
+  int64_t beam, best, min_length, block_ngrams;
+  double length_penalty;
+  int64_t gnmt, unknown;
+  const int32_t* stop;  // becomes other than 0 when the search is to end; or null
+};
+
+Options options_of(const Asked& asked) {
+  Options options;
+  options.beam = asked.beam;
+  options.best = asked.best;
+  options.min_length = asked.min_length;
+  options.block_ngrams = asked.block_ngrams;
+  options.length_penalty = asked.length_penalty;
+  options.gnmt = asked.gnmt != 0;
+  options.unknown = asked.unknown != 0;
+  if (asked.beam < 1 || asked.beam > LONGEST_K) throw Refused("the beam must be from 1 to " + std::to_string(LONGEST_K));
+  if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
+  if (asked.capacity < 1 || asked.capacity > 4096) throw Refused("the capacity must be from 1 to 4096");
+  if (asked.workers < 1 || asked.workers > 1024) throw Refused("there must be 1 to 1024 workers");
+  return options;
+}
+
+Request request_of(const Model& model, const Asked& asked, int64_t index) {
+  Request request{};
+  request.source = {asked.ids + asked.id_starts[index], asked.id_starts[index + 1] - asked.id_starts[index]};
+  request.prefix = asked.prefixes + asked.prefix_starts[index];
+  request.prefix_length = asked.prefix_starts[index + 1] - asked.prefix_starts[index];
+  request.limit = asked.limits[index];
+  std::string told = "request " + std::to_string(index);
+  if (request.source.length < 0 || request.prefix_length < 0) throw Refused(told + " has a negative length");
+  if (request.limit < 1 || request.limit > 65535) throw Refused(told + " has a limit that is not from 1 to 65535");
+  if (model.encoder) {
+    if (!request.source.length) throw Refused(told + " has an empty source");
+    if (model.encoder->longest && request.source.length > model.encoder->longest)
+      throw Refused("a sequence of " + std::to_string(request.source.length) + " tokens is longer than the " +
+                    std::to_string(model.encoder->longest) + " learned positions of this model");
+    for (int64_t item = 0; item < request.source.length; ++item)
+      if (request.source.ids[item] < 0 || request.source.ids[item] >= model.encoder->vocabulary)
+        throw Refused(told + " has a source id that the vocabulary does not have");
+  }
+  if (model.decoder->longest) request.limit = std::min(request.limit, model.decoder->longest);
+  for (int64_t item = 0; item < request.prefix_length; ++item)
+    if (request.prefix[item] < 0 || request.prefix[item] >= model.decoder->vocabulary)
+      throw Refused(told + " has a prefix id that the vocabulary does not have");
+  return request;
+}
+
+// One worker on this thread and each of the others on its own; the first error ends all.
+void run(Work& work) {
+  std::mutex mutex;
+  std::exception_ptr error;
+  auto one = [&] {
+    try {
+      search(work);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!error) error = std::current_exception();
+      work.stopped = true;
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int64_t worker = 1; worker < work.workers; ++worker) threads.emplace_back(one);
+  } catch (const std::system_error&) {
+    // no more threads are to be had; those that are there do all the work
+  }
+  one();
+  for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+REGARD_API int32_t regard_interface() { return 1; }
+REGARD_API const char* regard_kernels_here() { return kernels_here(); }
+
+REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
+  return guarded(message, [&] {
+    const Kernels* table = *kernel_name ? kernels_by_name(kernel_name) : &kernels();
+    if (!table) throw Refused(std::string("there are no kernels ") + kernel_name + " here; there are " + kernels_here());
+    *engine = new Engine(path, *table);
+  });
+}
+
+REGARD_API void regard_close(void* engine) { delete static_cast<Engine*>(engine); }
+
+REGARD_API const char* regard_kernels_of(const void* engine) {
+  return static_cast<const Engine*>(engine)->machine.kernels.name;
+}
+
+// What is said of a model: int8, source vocabulary (0: it reads nothing), target vocabulary, longest source and output.
+REGARD_API void regard_about(const void* engine, int64_t* out) {
+  const Model& model = static_cast<const Engine*>(engine)->model;
+  out[0] = model.quantised;
+  out[1] = model.encoder ? model.encoder->vocabulary : 0;
+  out[2] = model.decoder->vocabulary;
+  out[3] = model.encoder ? model.encoder->longest : 0;
+  out[4] = model.decoder->longest;
+}
+
+// A setting of the file that is not about the model itself.
+REGARD_API int32_t regard_setting(const void* engine, const char* name, double* out, char* message) {
+  return guarded(message, [&] { *out = static_cast<const Engine*>(engine)->model.file.number(name); });
+}
+
+REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** result, char* message) {
+  return guarded(message, [&] {
+    const Engine& here = *static_cast<const Engine*>(engine);
+    const Asked& asked = *static_cast<const Asked*>(asked_);
+    Options options = options_of(asked);
+    std::vector<Request> requests;
+    for (int64_t index = 0; index < asked.requests; ++index) requests.push_back(request_of(here.model, asked, index));
+    int64_t workers = std::max<int64_t>(1, std::min(asked.workers, asked.requests));
+    Work work(here.model, here.machine, options, requests, asked.capacity, workers);
+    work.stop = asked.stop;
+    run(work);
+    auto found = std::make_unique<Result>();
+    found->outcomes = std::move(work.outcomes);
+    *result = found.release();
+  });
+}
+
+// How many hypotheses, tokens and steps a result has.
+REGARD_API void regard_result_sizes(const void* result, int64_t* sizes) {
+  sizes[0] = sizes[1] = sizes[2] = 0;
+  for (const Outcome& outcome : static_cast<const Result*>(result)->outcomes)
+    for (const Hypothesis& one : outcome) {
+      ++sizes[0];
+      sizes[1] += static_cast<int64_t>(one.tokens.size());
+      sizes[2] += static_cast<int64_t>(one.steps.size());
+    }
+}
+
+// counts: hypotheses of each request; whole: of each hypothesis its tokens, steps and whether it is complete; values: its
+// log-probability and score.
+REGARD_API void regard_result_copy(const void* result, int64_t* counts, int64_t* whole, double* values, int32_t* tokens,
+                                   double* steps) {
+  for (const Outcome& outcome : static_cast<const Result*>(result)->outcomes) {
+    *counts++ = static_cast<int64_t>(outcome.size());
+    for (const Hypothesis& one : outcome) {
+      *whole++ = static_cast<int64_t>(one.tokens.size());
+      *whole++ = static_cast<int64_t>(one.steps.size());
+      *whole++ = one.complete;
+      *values++ = one.log_probability;
+      *values++ = one.score;
+      tokens = std::copy(one.tokens.begin(), one.tokens.end(), tokens);
+      steps = std::copy(one.steps.begin(), one.steps.end(), steps);
+    }
+  }
+}
+
+REGARD_API void regard_result_free(void* result) { delete static_cast<Result*>(result); }

@@ -1,0 +1,161 @@
+// Vectors of floats in the width of the processor, and functions of them. Included once by each translation unit of
+// kernels, inside its own namespace, so that no code for one processor is ever linked into that for another; for the
+// same reason nothing of the standard library's templates is used here.
+//
+// Polynomials are least-squares fits on Chebyshev nodes; their relative errors are given.
+
+typedef float Vector __attribute__((vector_size(4 * REGARD_LANES), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(4 * REGARD_LANES), aligned(4), may_alias));
+typedef float Lanes __attribute__((vector_size(4 * REGARD_LANES)));
+typedef int32_t IntegerLanes __attribute__((vector_size(4 * REGARD_LANES)));
+
+static constexpr int64_t LANES = REGARD_LANES;
+
+static inline Lanes load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
+static inline void save(float* to, Lanes value) { *reinterpret_cast<Vector*>(to) = value; }
+static inline Lanes all(float value) { return Lanes{} + value; }
+
+// The first `count` numbers, and zeros.
+static inline Lanes load_some(const float* from, int64_t count) {
+  float held[REGARD_LANES] = {};
+  for (int64_t lane = 0; lane < count; ++lane) held[lane] = from[lane];
+  return load(held);
+}
+static inline void save_some(float* to, Lanes value, int64_t count) {
+  float held[REGARD_LANES];
+  save(held, value);
+  for (int64_t lane = 0; lane < count; ++lane) to[lane] = held[lane];
+}
+
+static inline Lanes larger(Lanes one, Lanes other) { return one > other ? one : other; }
+static inline Lanes positive(Lanes value) {
+  return reinterpret_cast<Lanes>(reinterpret_cast<IntegerLanes>(value) & 0x7fffffff);
+}
+
+#if defined(REGARD_AVX512)
+static inline float sum(Lanes value) { return _mm512_reduce_add_ps((__m512)value); }
+static inline float largest(Lanes value) { return _mm512_reduce_max_ps((__m512)value); }
+#else
+static inline float sum(Lanes value) {
+  float held[REGARD_LANES];
+  save(held, value);
+  for (int64_t half = LANES / 2; half; half /= 2)
+    for (int64_t lane = 0; lane < half; ++lane) held[lane] += held[lane + half];
+  return held[0];
+}
+static inline float largest(Lanes value) {
+  float held[REGARD_LANES];
+  save(held, value);
+  float most = held[0];
+  for (int64_t lane = 1; lane < LANES; ++lane) most = held[lane] > most ? held[lane] : most;
+  return most;
+}
+#endif
+
+static inline bool any_above(Lanes value, float bound) {
+#if defined(REGARD_AVX512)
+  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+#elif defined(REGARD_AVX2)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+#else
+  return largest(value) > bound;
+#endif
+}
+
+// To the nearest integer; |value| < 2^22.
+static inline Lanes rounded(Lanes value, IntegerLanes* integers) {
+  Lanes moved = value + 12582912.0f;
+  *integers = reinterpret_cast<IntegerLanes>(moved) - 0x4b400000;
+  return moved - 12582912.0f;
+}
+
+// 3e-9 before rounding. NaN stays NaN; below -87 it is 0.
+static inline Lanes exponential(Lanes x) {
+  IntegerLanes low = x < all(-87.0f);
+  x = x < all(-87.0f) ? all(-87.0f) : x;
+  x = x > all(88.0f) ? all(88.0f) : x;
+  IntegerLanes power;
+  Lanes whole = rounded(x * 1.44269504088896341f, &power);
+  Lanes rest = x - whole * 0.693359375f;
+  rest = rest + whole * 2.12194440e-4f;
+  Lanes p = all(0.00139485808f);
+  p = p * rest + 0.00837512889f;
+  p = p * rest + 0.0416662183f;
+  p = p * rest + 0.166664155f;
+  p = p * rest + 0.5000000108f;
+  p = p * rest + 1.0f;
+  p = p * rest + 1.0f;
+  Lanes result = p * reinterpret_cast<Lanes>((power + 127) << 23);
+  return low ? Lanes{} : result;
+}
+
+// exp(x) for x <= 0, as 2^n 2^f; 8e-8 before rounding. NaN stays NaN, and below -87 it is as good as 0.
+static inline Lanes shrinking(Lanes x) {
+  x = x < all(-87.0f) ? all(-87.0f) : x;
+  Lanes t = x * 1.44269504088896341f;
+#if defined(REGARD_AVX512)
+  Lanes whole = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  IntegerLanes power;
+  Lanes whole = rounded(t, &power);
+#endif
+  Lanes f = t - whole;
+  Lanes p = all(0.00132669704f);
+  p = p * f + 0.00967545975f;
+  p = p * f + 0.0555074262f;
+  p = p * f + 0.240221218f;
+  p = p * f + 0.693146949f;
+  p = p * f + 1.00000007f;
+#if defined(REGARD_AVX512)
+  return (Lanes)_mm512_scalef_ps((__m512)p, (__m512)whole);
+#else
+  return p * reinterpret_cast<Lanes>((power + 127) << 23);
+#endif
+}
+
+static inline Lanes logistic(Lanes x) { return 1.0f / (1.0f + exponential(-x)); }
+
+// Below 0.64 by a polynomial (5e-9), as the difference of 1 and almost 1 would lose digits there.
+static inline Lanes hyperbolic_tangent(Lanes x) {
+  Lanes size = positive(x);
+  Lanes square = x * x;
+  Lanes p = all(-0.00554997995f);
+  p = p * square + 0.0204923456f;
+  p = p * square - 0.0536905191f;
+  p = p * square + 0.133307479f;
+  p = p * square - 0.333332444f;
+  p = p * square + 1.0f;
+  Lanes far = 1.0f - 2.0f / (1.0f + exponential(size + size));
+  far = x < Lanes{} ? -far : far;
+  return size < all(0.64f) ? p * x : far;
+}
+
+// Abramowitz and Stegun 7.1.26: |error| < 1.5e-7.
+static inline Lanes error_function(Lanes x) {
+  Lanes size = positive(x);
+  Lanes t = 1.0f / (1.0f + 0.3275911f * size);
+  Lanes p = all(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  Lanes result = 1.0f - p * t * exponential(-(size * size));
+  return x < Lanes{} ? -result : result;
+}
+
+static inline Lanes activated(Lanes x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return x < Lanes{} ? Lanes{} : x;  // NaN stays NaN
+    case Activation::gelu:
+      return x * 0.5f * (1.0f + error_function(x * 0.70710678118654752f));
+    case Activation::gelu_tanh:
+      return x * 0.5f * (1.0f + hyperbolic_tangent(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+    case Activation::silu:
+      return x * logistic(x);
+    case Activation::tanh:
+      return hyperbolic_tangent(x);
+    default:
+      return x;
+  }
+}

@@ -1,0 +1,222 @@
+// Tiles of a product: up to 6 rows times one panel of 64 columns, summed over all inputs.
+//
+// Sums of floats run over the inputs in order, one after the other, whatever the number of rows; so a row comes out the
+// same in every batch. Sums of bytes are exact: u8 times s8 added up in 32 bits, 16-bit products where 8-bit ones would
+// saturate.
+
+static constexpr int TILE = 6;
+
+#if defined(REGARD_AVX512)
+
+#define REGARD_DOT(sum, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(weights))
+
+template <int R>
+static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                      int32_t* out) {
+  __m512i total[R][4];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) total[r][c] = _mm512_loadu_si512(start + 16 * c);
+  for (int64_t quad = 0; quad < quads; ++quad) {
+    const int8_t* here = panel + quad * 4 * PANEL;
+    __m512i w0 = _mm512_loadu_si512(here), w1 = _mm512_loadu_si512(here + 64);
+    __m512i w2 = _mm512_loadu_si512(here + 128), w3 = _mm512_loadu_si512(here + 192);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, rows + r * stride + quad * 4, 4);
+      __m512i bytes = _mm512_set1_epi32(four);
+      REGARD_DOT(total[r][0], bytes, w0);
+      REGARD_DOT(total[r][1], bytes, w1);
+      REGARD_DOT(total[r][2], bytes, w2);
+      REGARD_DOT(total[r][3], bytes, w3);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) _mm512_storeu_si512(out + r * PANEL + 16 * c, total[r][c]);
+}
+
+template <int R>
+static void float_tile(const float* rows, int64_t stride, const float* panel, int64_t inputs, float* out) {
+  __m512 total[R][4];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) total[r][c] = _mm512_setzero_ps();
+  for (int64_t input = 0; input < inputs; ++input) {
+    const float* here = panel + input * PANEL;
+    __m512 w0 = _mm512_loadu_ps(here), w1 = _mm512_loadu_ps(here + 16);
+    __m512 w2 = _mm512_loadu_ps(here + 32), w3 = _mm512_loadu_ps(here + 48);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      __m512 value = _mm512_set1_ps(rows[r * stride + input]);
+      total[r][0] = _mm512_fmadd_ps(value, w0, total[r][0]);
+      total[r][1] = _mm512_fmadd_ps(value, w1, total[r][1]);
+      total[r][2] = _mm512_fmadd_ps(value, w2, total[r][2]);
+      total[r][3] = _mm512_fmadd_ps(value, w3, total[r][3]);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) _mm512_storeu_ps(out + r * PANEL + 16 * c, total[r][c]);
+}
+
+#elif defined(REGARD_AVX2)
+
+#if defined(REGARD_AVX_VNNI)
+// 16 columns at a time, one instruction for 8 columns of 4 products.
+template <int R>
+static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                         int32_t* out) {
+  __m256i total[R][2];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < 2; ++c) total[r][c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + 8 * c));
+  for (int64_t quad = 0; quad < quads; ++quad) {
+    const __m256i* here = reinterpret_cast<const __m256i*>(panel + quad * 4 * PANEL);
+    __m256i w0 = _mm256_loadu_si256(here), w1 = _mm256_loadu_si256(here + 1);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, rows + r * stride + quad * 4, 4);
+      __m256i bytes = _mm256_set1_epi32(four);
+      total[r][0] = REGARD_DOT256(total[r][0], bytes, w0);
+      total[r][1] = REGARD_DOT256(total[r][1], bytes, w1);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < 2; ++c)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + r * PANEL + 8 * c), total[r][c]);
+}
+#else
+// 16 columns at a time. Bytes are widened to 16 bits before they are multiplied: 255 * 127 * 2 does not fit into 16.
+// A pair of products is added up in each 32-bit lane, so a column has two lanes until the end.
+template <int R>
+static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                         int32_t* out) {
+  __m256i total[R][4];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < 4; ++c) total[r][c] = _mm256_setzero_si256();
+  for (int64_t quad = 0; quad < quads; ++quad) {
+    const __m128i* here = reinterpret_cast<const __m128i*>(panel + quad * 4 * PANEL);
+    __m256i weights[4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) weights[c] = _mm256_cvtepi8_epi16(_mm_loadu_si128(here + c));
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, rows + r * stride + quad * 4, 4);
+      __m256i bytes = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c)
+        total[r][c] = _mm256_add_epi32(total[r][c], _mm256_madd_epi16(bytes, weights[c]));
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < 4; ++c) {
+      int32_t pairs[8];
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), total[r][c]);
+      for (int column = 0; column < 4; ++column)
+        out[r * PANEL + 4 * c + column] = start[4 * c + column] + pairs[2 * column] + pairs[2 * column + 1];
+    }
+}
+#endif
+
+template <int R>
+static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                      int32_t* out) {
+  for (int columns = 0; columns < PANEL; columns += 16) {
+    if constexpr (R > 3) {
+      byte_columns<3>(rows, stride, panel + 4 * columns, quads, start + columns, out + columns);
+      byte_columns<R - 3>(rows + 3 * stride, stride, panel + 4 * columns, quads, start + columns,
+                          out + 3 * PANEL + columns);
+    } else {
+      byte_columns<R>(rows, stride, panel + 4 * columns, quads, start + columns, out + columns);
+    }
+  }
+}
+
+template <int R>
+static void float_tile(const float* rows, int64_t stride, const float* panel, int64_t inputs, float* out) {
+  for (int columns = 0; columns < PANEL; columns += 16) {
+    __m256 total[R][2];
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) total[r][0] = total[r][1] = _mm256_setzero_ps();
+    for (int64_t input = 0; input < inputs; ++input) {
+      const float* here = panel + input * PANEL + columns;
+      __m256 w0 = _mm256_loadu_ps(here), w1 = _mm256_loadu_ps(here + 8);
+#pragma GCC unroll 6
+      for (int r = 0; r < R; ++r) {
+        __m256 value = _mm256_set1_ps(rows[r * stride + input]);
+        total[r][0] = _mm256_fmadd_ps(value, w0, total[r][0]);
+        total[r][1] = _mm256_fmadd_ps(value, w1, total[r][1]);
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      _mm256_storeu_ps(out + r * PANEL + columns, total[r][0]);
+      _mm256_storeu_ps(out + r * PANEL + columns + 8, total[r][1]);
+    }
+  }
+}
+
+#else
+
+template <int R>
+static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                      int32_t* out) {
+  for (int r = 0; r < R; ++r)
+    for (int column = 0; column < PANEL; ++column) out[r * PANEL + column] = start[column];
+  for (int r = 0; r < R; ++r)
+    for (int64_t quad = 0; quad < quads; ++quad) {
+      const int8_t* here = panel + quad * 4 * PANEL;
+      const uint8_t* four = rows + r * stride + quad * 4;
+      for (int column = 0; column < PANEL; ++column)
+        out[r * PANEL + column] += four[0] * here[4 * column] + four[1] * here[4 * column + 1] +
+                                   four[2] * here[4 * column + 2] + four[3] * here[4 * column + 3];
+    }
+}
+
+template <int R>
+static void float_tile(const float* rows, int64_t stride, const float* panel, int64_t inputs, float* out) {
+  for (int r = 0; r < R; ++r)
+    for (int columns = 0; columns < PANEL; columns += 4 * REGARD_LANES) {
+      Lanes total[4] = {};
+      for (int64_t input = 0; input < inputs; ++input) {
+        const float* here = panel + input * PANEL + columns;
+        for (int c = 0; c < 4; ++c) total[c] += rows[r * stride + input] * load(here + c * LANES);
+      }
+      for (int c = 0; c < 4; ++c) save(out + r * PANEL + columns + c * LANES, total[c]);
+    }
+}
+
+#endif
+
+static void byte_tiles(int64_t count, const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads,
+                       const int32_t* start, int32_t* out) {
+  switch (count) {
+    case 1: return byte_tile<1>(rows, stride, panel, quads, start, out);
+    case 2: return byte_tile<2>(rows, stride, panel, quads, start, out);
+    case 3: return byte_tile<3>(rows, stride, panel, quads, start, out);
+    case 4: return byte_tile<4>(rows, stride, panel, quads, start, out);
+    case 5: return byte_tile<5>(rows, stride, panel, quads, start, out);
+    default: return byte_tile<6>(rows, stride, panel, quads, start, out);
+  }
+}
+
+static void float_tiles(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
+                        float* out) {
+  switch (count) {
+    case 1: return float_tile<1>(rows, stride, panel, inputs, out);
+    case 2: return float_tile<2>(rows, stride, panel, inputs, out);
+    case 3: return float_tile<3>(rows, stride, panel, inputs, out);
+    case 4: return float_tile<4>(rows, stride, panel, inputs, out);
+    case 5: return float_tile<5>(rows, stride, panel, inputs, out);
+    default: return float_tile<6>(rows, stride, panel, inputs, out);
+  }
+}

@@ -1,0 +1,118 @@
+#include "recurrent.h"
+
+#include <cstring>
+
+namespace regard {
+
+int64_t Cell::blocks() const {
+  switch (kind) {
+    case CellKind::lstm: return 4;
+    case CellKind::gru:
+    case CellKind::gru_cho: return 3;
+    default: return 1;
+  }
+}
+
+Cell Cell::load(const File& file, const std::string& name, CellKind kind, int64_t width, bool quantised) {
+  Cell cell;
+  cell.kind = kind;
+  cell.width = width;
+  if (kind == CellKind::gru_cho) {
+    cell.gates = Linear::load(file, name + ".gates", width, 2 * width, quantised);
+    cell.candidate = Linear::load(file, name + ".candidate", width, width, quantised);
+  } else {
+    cell.recurrent = Linear::load(file, name + ".recurrent", width, cell.blocks() * width, quantised);
+  }
+  return cell;
+}
+
+void Cell::step(const Machine& machine, CellRoom& room, const float* products, int64_t rows, const float* state,
+                int64_t stride, float* out, int64_t out_stride) const {
+  const Kernels& kernels = machine.kernels;
+  Rows states = machine.rows(room.bytes, state, rows, width, stride);
+  int64_t across = blocks() * width;
+  float* total = room.total.need(rows * across);
+  switch (kind) {
+    case CellKind::elman:
+      recurrent.run(machine, states, total, Activation::none, products);
+      kernels.activate(total, rows * width, Activation::tanh);
+      for (int64_t row = 0; row < rows; ++row)
+        std::memcpy(out + row * out_stride, total + row * width, sizeof(float) * width);
+      return;
+    case CellKind::lstm:
+      recurrent.run(machine, states, total, Activation::none, products);
+      for (int64_t row = 0; row < rows; ++row)
+        kernels.lstm(total + row * across, state + row * stride + width, width, out + row * out_stride,
+                     out + row * out_stride + width);
+      return;
+    case CellKind::gru:
+      recurrent.run(machine, states, total);
+      for (int64_t row = 0; row < rows; ++row)
+        kernels.gru(products + row * across, total + row * across, state + row * stride, width,
+                    out + row * out_stride);
+      return;
+    case CellKind::gru_cho:
+      break;
+  }
+  Store store;  // the gates: two blocks of three
+  store.out = total;
+  store.stride = 2 * width;
+  store.residual = products;
+  store.residual_stride = across;
+  kernels.product(states, gates.weights, store);
+  float* reset = room.reset.need(rows * width);
+  float* update = room.update.need(rows * width);
+  for (int64_t row = 0; row < rows; ++row)
+    kernels.gru_cho_gates(total + row * 2 * width, state + row * stride, width, reset + row * width,
+                          update + row * width);
+  store.out = room.candidate.need(rows * width);
+  store.stride = width;
+  store.residual = products + 2 * width;
+  kernels.product(machine.rows(room.reset_bytes, reset, rows, width), candidate.weights, store);
+  for (int64_t row = 0; row < rows; ++row)
+    kernels.gru_cho_blend(store.out + row * width, state + row * stride, update + row * width, width,
+                          out + row * out_stride);
+}
+
+Network Network::load(const File& file, const std::string& side, const std::string& name, int64_t input_width,
+                      int64_t upper_width, bool quantised) {
+  Network network;
+  CellKind kind = static_cast<CellKind>(file.integer(side + ".cell", 0, 3));
+  network.width = file.integer(side + ".width", 1, MOST_WIDTH);
+  network.layer_count = file.integer(side + ".layers", 1, MOST_LAYERS);
+  network.residual = file.flag(side + ".residual");
+  for (int64_t index = 0; index < network.layer_count; ++index) {
+    std::string layer = name + "." + std::to_string(index);
+    RecurrentLayer one;
+    one.cell = Cell::load(file, layer, kind, network.width, quantised);
+    one.inputs = Linear::load(file, layer + ".inputs", index ? upper_width : input_width,
+                              one.cell.blocks() * network.width, quantised);
+    network.layers.push_back(one);
+  }
+  return network;
+}
+
+const float* Network::step(const Machine& machine, Room& room, const float* products, int64_t rows,
+                           const float* states, float* out) const {
+  int64_t stride = state_width(), each = parts() * width;
+  const float* read = nullptr;
+  for (int64_t index = 0; index < layer_count; ++index) {
+    const RecurrentLayer& layer = layers[index];
+    if (index) {
+      float* made = room.products.need(rows * layer.inputs.outputs());
+      layer.inputs.run(machine, machine.rows(room.bytes, read, rows, width), made);
+      products = made;
+    }
+    layer.cell.step(machine, room.cell, products, rows, states + index * each, stride, out + index * each, stride);
+    float* said = room.read[index % 2].need(rows * width);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < width; ++column) {
+        float value = out[row * stride + index * each + column];
+        said[row * width + column] = residual && index ? read[row * width + column] + value : value;
+      }
+    read = said;
+  }
+  return read;
+}
+
+}  // namespace regard

@@ -1,0 +1,56 @@
+// Recurrent cells and networks, with the equations of regard/nn/cells.py.
+#pragma once
+
+#include "model.h"
+
+namespace regard {
+
+enum class CellKind : int64_t { elman = 0, lstm = 1, gru = 2, gru_cho = 3 };
+
+struct CellRoom {
+  Buffer<float> total, update, reset, candidate;
+  Bytes bytes, reset_bytes;
+};
+
+// One step of many rows; a state is [parts][width].
+struct Cell {
+  CellKind kind = CellKind::elman;
+  int64_t width = 0;
+  Linear recurrent, gates, candidate;  // gru_cho has the last two
+
+  static Cell load(const File& file, const std::string& name, CellKind kind, int64_t width, bool quantised);
+  int64_t parts() const { return kind == CellKind::lstm ? 2 : 1; }
+  int64_t blocks() const;
+  // Products of the input [rows][blocks * width]; states lie `stride` apart.
+  void step(const Machine& machine, CellRoom& room, const float* products, int64_t rows, const float* state,
+            int64_t stride, float* out, int64_t out_stride) const;
+};
+
+struct RecurrentLayer {
+  Linear inputs;
+  Cell cell;
+};
+
+// Layers of one cell in one direction.
+struct Network {
+  int64_t width = 0, layer_count = 0;
+  bool residual = false;
+  std::vector<RecurrentLayer> layers;
+
+  static Network load(const File& file, const std::string& side, const std::string& name, int64_t input_width,
+                      int64_t upper_width, bool quantised);
+  int64_t parts() const { return layers[0].cell.parts(); }
+  int64_t blocks() const { return layers[0].cell.blocks(); }
+  int64_t state_width() const { return layer_count * parts() * width; }
+
+  struct Room {
+    CellRoom cell;
+    Buffer<float> products, read[2];
+    Bytes bytes;
+  };
+  // One step: products of the first layer, states [rows][layers][parts][width] -> what the last layer says, new states.
+  const float* step(const Machine& machine, Room& room, const float* products, int64_t rows, const float* states,
+                    float* out) const;
+};
+
+}  // namespace regard

@@ -1,0 +1,72 @@
+// Beam search with the definitions of regard/search: the same penalties, the same bound, the same order.
+//
+// Sentences enter and leave while others run; a worker steps all its rows at once. What a sentence gives depends on its
+// own request only. Sums of log-probabilities run in double precision.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model.h"
+
+namespace regard {
+
+struct Options {
+  int64_t beam = 1, best = 1, min_length = 1, block_ngrams = 0;
+  double length_penalty = 0;
+  bool gnmt = false, unknown = false;
+
+  double score(double log_probability, int64_t length) const;
+};
+
+struct Request {
+  Source source;
+  const int32_t* prefix;
+  int64_t prefix_length;
+  int64_t limit;
+};
+
+struct Hypothesis {
+  std::vector<int32_t> tokens;
+  std::vector<double> steps;  // log-probability of each token, the end included where there is one
+  double log_probability = 0, score = 0;
+  bool complete = false;
+};
+
+// The caller wants no more of it.
+struct Stopped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+using Outcome = std::vector<Hypothesis>;  // best first
+
+// Requests that several workers take from, the outcome of each, and the first error.
+struct Work {
+  const Model& model;
+  const Machine& machine;
+  Options options;
+  const std::vector<Request>& requests;
+  int64_t capacity;
+  int64_t workers;
+  std::vector<Outcome> outcomes;
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> stopped{false};
+  const int32_t* stop = nullptr;  // other than 0: end at once; or null
+
+  Work(const Model& model, const Machine& machine, const Options& options, const std::vector<Request>& requests,
+       int64_t capacity, int64_t workers)
+      : model(model),
+        machine(machine),
+        options(options),
+        requests(requests),
+        capacity(capacity),
+        workers(workers),
+        outcomes(requests.size()) {}
+};
+
+// Takes requests until there are none left.
+void search(Work& work);
+
+}  // namespace regard

@@ -1,0 +1,189 @@
+"""An engine file at work: requests in ids go in, the best outputs come out. Needs numpy, and no torch.
+
+The search is that of `regard.search` (see there for the definitions); a test holds both against each other. What a
+sentence gives does not depend on what else is searched, on how many workers there are, or on their capacity.
+"""
+
+import ctypes
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.engine.library import MESSAGE, NO_MEMORY, Asked, loaded
+from regard.errors import ModelError, ResourceError, UsageError
+
+CAPACITY: Final = 16
+"""So many sentences run together in one worker."""
+
+WIDEST: Final = 64
+"""The widest beam that the native search has room for."""
+
+LONGEST: Final = 65535
+"""The most tokens of one output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRequest:
+    """One sentence: the ids of its source (END included), how its output begins, and the most tokens it may have."""
+
+    ids: Sequence[int]
+    limit: int
+    prefix: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """What of `regard.search.SearchOptions` the engine knows; the same names mean the same."""
+
+    beam: int = 5
+    best: int = 1
+    length_penalty: float = 1.0
+    length_formula: Literal["plain", "gnmt"] = "plain"
+    min_length: int = 1
+    block_ngrams: int = 0
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One output, as `regard.search.Hypothesis` has it."""
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    token_log_probabilities: tuple[float, ...]
+    complete: bool
+
+
+def usual_workers() -> int:
+    """One for each core that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Engine:
+    """A prepared model. Many threads may search with one; the weights are shared and stay in the mapped file."""
+
+    def __init__(self, path: str | Path, *, kernels: str = "") -> None:
+        """`kernels` chooses others than the best of this processor, by name (see `library.kernels_here`)."""
+        native = loaded()
+        if native.library is None:
+            raise ModelError(f"the native engine cannot be used: {native.reason}")
+        self._library = native.library
+        handle = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(MESSAGE)
+        status = self._library.regard_open(os.fsencode(path), kernels.encode(), ctypes.byref(handle), message)
+        if status:
+            raise _error(status, message)
+        self._handle = handle
+        self._close = weakref.finalize(self, self._library.regard_close, handle)
+        about = np.zeros(5, dtype=np.int64)
+        self._library.regard_about(handle, about.ctypes.data)
+        self.quantised = bool(about[0])
+        self.source_vocabulary, self.target_vocabulary = int(about[1]), int(about[2])
+        self.longest_source, self.longest = int(about[3]) or None, int(about[4]) or None
+        self.kernels: str = self._library.regard_kernels_of(handle).decode()
+
+    def setting(self, name: str) -> float:
+        """A number that the file holds beside the model."""
+        value = ctypes.c_double()
+        message = ctypes.create_string_buffer(MESSAGE)
+        status = self._library.regard_setting(self._handle, name.encode(), ctypes.byref(value), message)
+        if status:
+            raise _error(status, message)
+        return value.value
+
+    def search(
+        self,
+        requests: Sequence[EngineRequest],
+        *,
+        options: EngineOptions,
+        workers: int | None = None,
+        capacity: int = CAPACITY,
+    ) -> list[tuple[Found, ...]]:
+        """The best outputs of each request, best first, in the order of the requests.
+
+        Alike lengths that stand together are searched fastest.
+        """
+        if not requests:
+            return []
+        ids, id_starts = _joined([request.ids for request in requests])
+        prefixes, prefix_starts = _joined([request.prefix for request in requests])
+        limits = np.array([min(request.limit, LONGEST) for request in requests], dtype=np.int64)
+        asked = Asked(
+            requests=len(requests),
+            capacity=capacity,
+            workers=usual_workers() if workers is None else workers,
+            ids=ids.ctypes.data,
+            id_starts=id_starts.ctypes.data,
+            prefixes=prefixes.ctypes.data,
+            prefix_starts=prefix_starts.ctypes.data,
+            limits=limits.ctypes.data,
+            beam=options.beam,
+            best=options.best,
+            min_length=options.min_length,
+            block_ngrams=options.block_ngrams,
+            length_penalty=options.length_penalty,
+            gnmt=options.length_formula == "gnmt",
+            unknown=options.unknown,
+        )
+        result = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(MESSAGE)
+        status = self._library.regard_search(self._handle, ctypes.byref(asked), ctypes.byref(result), message)
+        if status:
+            raise _error(status, message)
+        try:
+            return list(_outcomes(self._library, result, len(requests)))
+        finally:
+            self._library.regard_result_free(result)
+
+
+def _error(status: int, message: Any) -> ModelError | ResourceError | UsageError:  # a ctypes buffer has no public type
+    text = message.value.decode(errors="replace")
+    if status == NO_MEMORY:
+        return ResourceError(f"the native engine: {text}; search fewer sentences at a time, or close other programs")
+    return ModelError(text)
+
+
+def _joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Rows one behind the other, and where each begins."""
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=starts[1:])
+    flat = np.fromiter((id_ for row in rows for id_ in row), dtype=np.int32, count=int(starts[-1]))
+    return flat, starts
+
+
+def _outcomes(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> Iterator[tuple[Found, ...]]:
+    sizes = np.zeros(3, dtype=np.int64)
+    library.regard_result_sizes(result, sizes.ctypes.data)
+    hypotheses, token_count, step_count = (int(size) for size in sizes)
+    counts = np.zeros(requests, dtype=np.int64)
+    whole = np.zeros((hypotheses, 3), dtype=np.int64)
+    values = np.zeros((hypotheses, 2), dtype=np.float64)
+    tokens = np.zeros(token_count, dtype=np.int32)
+    steps = np.zeros(step_count, dtype=np.float64)
+    library.regard_result_copy(result, *(part.ctypes.data for part in (counts, whole, values, tokens, steps)))
+    all_tokens, all_steps = tokens.tolist(), steps.tolist()
+    place = token = step = 0
+    for count in counts.tolist():
+        outcome = []
+        for (length, said, complete), (log_probability, score) in zip(
+            whole[place : place + count].tolist(), values[place : place + count].tolist(), strict=True
+        ):
+            outcome.append(
+                Found(
+                    tokens=tuple(all_tokens[token : token + length]),
+                    log_probability=log_probability,
+                    score=score,
+                    token_log_probabilities=tuple(all_steps[step : step + said]),
+                    complete=bool(complete),
+                )
+            )
+            token, step = token + length, step + said
+        place += count
+        yield tuple(outcome)

@@ -1,0 +1,143 @@
+"""A run searched by the native engine: its file beside the weights, and the search in the engine's terms."""
+
+import zlib
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from regard.data.batch import Ids
+from regard.engine import Engine, EngineOptions, EngineRequest, Found, available
+from regard.engine.preparation import NAME, contained
+from regard.engine.runtime import WIDEST
+from regard.errors import ModelError, UsageError
+from regard.models import System
+from regard.run.folder import RunFolder
+from regard.search import Constraint, Finished, Hypothesis, Parts, Request, SearchOptions
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
+
+WEIGHTS: Final = "weights"
+"""The setting of an engine file that says which weights it was made of."""
+
+_USUAL: Final = SearchOptions()
+
+
+class NativeSearch:
+    """What `regard.search.Search` is, for requests with the same options: each step answers all that were added."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._queue: deque[Request] = deque()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._queue)
+
+    def add(self, requests: Iterable[Request]) -> None:
+        self._queue.extend(requests)
+
+    def step(self) -> list[Finished]:
+        """Search everything that waits."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        by_options: dict[SearchOptions, list[Request]] = {}
+        for request in waiting:
+            by_options.setdefault(request.options, []).append(request)
+        finished: list[Finished] = []
+        for options, requests in by_options.items():
+            outcomes = self.engine.search([_asked(request) for request in requests], options=engine_options(options))
+            finished += [_finished(request, outcome) for request, outcome in zip(requests, outcomes, strict=True)]
+        return finished
+
+
+def engine_options(options: SearchOptions) -> EngineOptions:
+    """The options that the engine knows."""
+    return EngineOptions(
+        beam=options.beam,
+        best=options.best,
+        length_penalty=options.length_penalty,
+        length_formula=options.length_formula,
+        min_length=options.min_length,
+        block_ngrams=options.block_ngrams,
+        unknown=options.unknown,
+    )
+
+
+def not_native(options: SearchOptions, constraint: Constraint | None) -> str:
+    """What of a search the engine does not know; "" where it knows all."""
+    unknown = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
+    names = [name for name in unknown if getattr(options, name) != getattr(_USUAL, name)]
+    if options.beam > WIDEST:
+        names.append(f"a beam above {WIDEST}")
+    if constraint is not None:
+        names.append("constraints")
+    return ", ".join(names)
+
+
+def refuse_unknown(options: SearchOptions, constraint: Constraint | None) -> None:
+    """Say what the engine was asked for and does not know."""
+    if names := not_native(options, constraint):
+        raise UsageError(f"the native engine does not know {names}; leave it out, or search with --engine torch")
+
+
+def _asked(request: Request) -> EngineRequest:
+    source = request.sources["source"]
+    ids = source.ids[0, :, 0].tolist() if isinstance(source, Ids) else []
+    return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix)
+
+
+def _finished(request: Request, outcome: tuple[Found, ...]) -> Finished:
+    reason = "" if outcome else "the model holds nothing for possible that could go on"
+    return Finished(id=request.id, hypotheses=tuple(_hypothesis(one) for one in outcome), reason=reason)
+
+
+def _hypothesis(found: Found) -> Hypothesis:
+    return Hypothesis(
+        tokens=found.tokens,
+        log_probability=found.log_probability,
+        score=found.score,
+        token_log_probabilities=found.token_log_probabilities,
+        complete=found.complete,
+        parts=Parts(likelihood=found.score),
+    )
+
+
+def with_engine(model: "Model") -> "Model":
+    """The same model, searched by the native engine; its file is made beside the weights where it is missing."""
+    from regard.run.joint import JointModel
+
+    if model.averaged or isinstance(model, JointModel):
+        raise UsageError(
+            "the native engine runs one model with the weights that training chose: leave out other runs and averages, "
+            "or search with --engine torch"
+        )
+    native = model.with_recipe(model.recipe)
+    native.engine = open_engine(model.system, RunFolder(model.folder))
+    return native
+
+
+def prepare_run(system: System, folder: RunFolder, *, int8: bool = True) -> None:
+    """Write the engine file of a run beside its weights."""
+    container = contained(system, int8=int8)
+    container.settings[WEIGHTS] = _checksum(folder)
+    container.write(folder.path / NAME)
+
+
+def open_engine(system: System, folder: RunFolder) -> Engine:
+    """The engine of a run; its file is made where there is none, or one of other weights."""
+    if reason := available():
+        raise ModelError(f"the native engine cannot be used: {reason}")
+    path = folder.path / NAME
+    if path.exists():
+        engine = Engine(path)
+        if engine.setting(WEIGHTS) == _checksum(folder):
+            return engine
+        prepare_run(system, folder, int8=engine.quantised)
+    else:
+        prepare_run(system, folder)
+    return Engine(path)
+
+
+def _checksum(folder: RunFolder) -> int:
+    return zlib.crc32(folder.weights.read_bytes())

@@ -1,0 +1,67 @@
+"""Hostile engine files: mutations of whole ones with a right checksum, opened and searched.
+
+Run by tests in a process of its own: `python -m tests.engine.fuzz FOLDER COUNT SEED` ends with 0 if every file was
+refused with a reason or answered.
+"""
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+from regard.engine import Engine, EngineOptions, EngineRequest
+from regard.engine.container import sealed
+from regard.errors import RegardError
+
+ODD = (0, 1, 2, 3, 63, 64, 65, 255, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
+NUMBERS = (0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 64.0, 4096.0, 1e9, 1e300, float("inf"), float("nan"))
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """A few changes, most of them in the tables: there they have the strangest consequences."""
+    changed = bytearray(content)
+    settings, tensors = struct.unpack_from("<II", content, 12)
+    tables = 64 + 64 * settings + 128 * tensors
+    for _ in range(draw.randint(1, 3)):
+        match draw.randrange(6):
+            case 0:
+                changed[draw.randrange(len(changed))] = draw.randrange(256)
+            case 1:
+                changed[draw.randrange(tables)] = draw.randrange(256)
+            case 2:
+                struct.pack_into("<d", changed, 64 + 64 * draw.randrange(settings) + 48, draw.choice(NUMBERS))
+            case 3:
+                field = 64 + 64 * settings + 128 * draw.randrange(tensors) + draw.choice((64, 72, 80, 88, 96, 104, 112))
+                struct.pack_into("<Q", changed, field, draw.choice(ODD))
+            case 4:
+                place = draw.randrange(tables, len(changed) - 4) // 4 * 4
+                struct.pack_into("<f", changed, place, draw.choice((0.0, 1e38, -1e38, float("nan"), float("inf"))))
+            case 5:
+                struct.pack_into("<I", changed, draw.choice((8, 12, 16, 24)), draw.choice(ODD) & 0xFFFFFFFF)
+    if draw.randrange(8) == 0:
+        changed = changed[: draw.randrange(len(changed) + 1)]
+        if len(changed) >= 32:
+            struct.pack_into("<Q", changed, 24, len(changed))
+    return sealed(bytes(changed)) if len(changed) >= 36 else bytes(changed)
+
+
+def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
+    """How many were refused, and how many answered."""
+    draw = random.Random(seed)
+    wholes = [path.read_bytes() for path in sorted(folder.glob("*.bin"))]
+    refused = answered = 0
+    path = folder / "mutated"
+    requests = [EngineRequest(ids=[5, 6, 7, 3], limit=4, prefix=[6]), EngineRequest(ids=[8, 3], limit=6)]
+    for _ in range(count):
+        path.write_bytes(mutated(draw.choice(wholes), draw))
+        try:
+            Engine(path).search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
+            answered += 1
+        except RegardError:
+            refused += 1
+    return refused, answered
+
+
+if __name__ == "__main__":
+    results = run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    sys.stdout.write("{} refused, {} answered\n".format(*results))

@@ -1,0 +1,155 @@
+"""Both searches over the same requests, for the tests of the engine."""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import Category, Ids, Sources
+from regard.engine import Engine, EngineOptions, EngineRequest, Found
+from regard.engine.preparation import prepare
+from regard.models import EncoderDecoder
+from regard.nn import Variant
+from regard.search import Finished, Request, Search, SearchOptions
+from regard.special import END, FIRST_FREE
+from tests.families import family, transformer_decoder, transformer_encoder
+
+VOCABULARY = 70
+LIMIT = 14
+VARIANTS = {  # of encoder and decoder: every choice of a Transformer that the engine knows
+    "learned, gelu": (
+        Variant(positions="learned", longest=40, activation="gelu", score="bilinear"),
+        Variant(positions="learned", longest=30, activation="gelu", key_heads=1),
+    ),
+    "relative bias, swiglu": (
+        Variant(positions="relative_bias", buckets=8, furthest=5, activation="swiglu"),
+        Variant(positions="relative_bias", buckets=8, furthest=6, activation="swiglu", score="dot"),
+    ),
+    "alibi, silu, rms": (
+        Variant(positions="alibi", activation="silu", norm_kind="rms", norm_epsilon=1e-4),
+        Variant(positions="alibi", activation="relu", embedding_norm=True),
+    ),
+    "t5": (
+        Variant(
+            positions="relative_bias", buckets=8, furthest=5, activation="geglu", head_width=6, attention_bias=False
+        ),
+        Variant(
+            positions="relative_bias", buckets=8, furthest=5, activation="geglu", head_width=6, attention_bias=False
+        ),
+    ),
+    "halves": (Variant(waves="halves", key_heads=1), Variant(waves="halves", embedding_norm=True)),
+}
+
+
+def variant(name: str, *, seed: int = 1) -> EncoderDecoder:
+    """A Transformer with wildly drawn weights."""
+    torch.manual_seed(seed)
+    for_encoder, for_decoder = VARIANTS[name]
+    encoder = transformer_encoder(VOCABULARY, norm_first=True, variant=for_encoder)
+    decoder = transformer_decoder(VOCABULARY, encoder.memory_width, norm_first=False, variant=for_decoder)
+    system = EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=VOCABULARY)
+    with torch.no_grad():
+        for parameter in system.parameters():
+            parameter.normal_(std=0.5)
+    return system.eval()
+
+
+def system_named(name: str) -> EncoderDecoder:
+    return variant(name) if name in VARIANTS else family(name, vocabulary=VOCABULARY, dtype=torch.float32)
+
+
+def sentences(count: int, *, seed: int = 1, longest: int = 20) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [
+        [draw.randrange(FIRST_FREE, VOCABULARY) for _ in range(draw.randint(1, longest))] + [END] for _ in range(count)
+    ]
+
+
+def as_source(ids: Sequence[int]) -> Sources:
+    if not ids:
+        return {"source": Category(values=torch.zeros(1, 0, dtype=torch.long), mask=torch.ones(1, 0, dtype=torch.bool))}
+    rows = torch.tensor(ids)[None, :, None]
+    return {"source": Ids(ids=rows, mask=torch.ones(1, len(ids), dtype=torch.bool))}
+
+
+def torch_search(
+    system: EncoderDecoder, sources: Sequence[Sequence[int]], options: SearchOptions, prefix: tuple[int, ...] = ()
+) -> list[Finished]:
+    search = Search(system, capacity=5)
+    search.add(
+        Request(id=number, sources=as_source(ids), items=len(ids), options=options, prefix=prefix)
+        for number, ids in enumerate(sources)
+    )
+    found: dict[int, Finished] = {}
+    while search.busy:
+        found.update((one.id, one) for one in search.step())
+    return [found[number] for number in range(len(sources))]
+
+
+def engine_options(options: SearchOptions) -> EngineOptions:
+    return EngineOptions(
+        beam=options.beam,
+        best=options.best,
+        length_penalty=options.length_penalty,
+        length_formula=options.length_formula,
+        min_length=options.min_length,
+        block_ngrams=options.block_ngrams,
+        unknown=options.unknown,
+    )
+
+
+def opened(system: EncoderDecoder, folder: Path, *, int8: bool = False, kernels: str = "") -> Engine:
+    path = folder / f"{'int8' if int8 else 'float'}.bin"
+    prepare(system, path, int8=int8)
+    return Engine(path, kernels=kernels)
+
+
+def engine_search(
+    engine: Engine,
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    *,
+    prefix: tuple[int, ...] = (),
+    workers: int = 1,
+    capacity: int = 5,
+) -> list[tuple[Found, ...]]:
+    requests = [EngineRequest(ids=ids, limit=len(prefix) + options.limit(len(ids)), prefix=prefix) for ids in sources]
+    return engine.search(requests, options=engine_options(options), workers=workers, capacity=capacity)
+
+
+def assert_same(found: Sequence[tuple[Found, ...]], expected: Sequence[Finished], tolerance: float = 1e-4) -> None:
+    """The same tokens in the same order with the same numbers."""
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [one.tokens for one in ours] == [one.tokens for one in theirs.hypotheses]
+        for one, other in zip(ours, theirs.hypotheses, strict=True):
+            assert abs(one.log_probability - other.log_probability) < tolerance
+            assert abs(one.score - other.score) < tolerance
+            assert one.complete == other.complete
+            assert len(one.token_log_probabilities) == len(other.token_log_probabilities)
+            pairs = zip(one.token_log_probabilities, other.token_log_probabilities, strict=True)
+            assert max((abs(a - b) for a, b in pairs), default=0.0) < tolerance
+
+
+def quantised_linear(linear: nn.Linear, states: Tensor) -> Tensor:
+    """x Wᵀ + b with the rows of x and the columns of W rounded to bytes, in double precision."""
+    weight = linear.weight.double()
+    scales = weight.abs().amax(1, keepdim=True).float().double() / 127
+    weight = torch.where(scales > 0, (weight / scales).round() * scales, 0.0)
+    steps = states.double().abs().amax(-1, keepdim=True) / 127
+    rounded = torch.where(steps > 0, (states.double() / steps).round() * steps, 0.0)
+    product = rounded @ weight.T
+    return (product if linear.bias is None else product + linear.bias).float()
+
+
+@contextmanager
+def rounding_to_bytes() -> Iterator[None]:
+    """Within it every linear map of torch does what the engine does with bytes."""
+    usual = nn.Linear.forward
+    nn.Linear.forward = quantised_linear  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        nn.Linear.forward = usual  # type: ignore[method-assign]

@@ -1,0 +1,31 @@
+"""Several threads that search with one engine, each with several workers, for the thread sanitizer.
+
+`python -m tests.engine.threads FOLDER` ends with 0 if all of them found the same.
+"""
+
+import sys
+import threading
+from pathlib import Path
+
+from regard.engine import Engine, EngineOptions, EngineRequest, Found
+
+
+def run(path: Path) -> bool:
+    engine = Engine(path)
+    sources = [[4 + (number * 7 + item) % 60 for item in range(number % 9 + 1)] for number in range(40)]
+    requests = [EngineRequest(ids=ids, limit=8) for ids in sources]
+    found: list[list[tuple[Found, ...]]] = []
+
+    def search(workers: int) -> None:
+        found.append(engine.search(requests, options=EngineOptions(beam=3, best=2), workers=workers, capacity=3))
+
+    threads = [threading.Thread(target=search, args=(workers,)) for workers in (1, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(found) == 3 and found[0] == found[1] == found[2]
+
+
+if __name__ == "__main__":
+    sys.exit(0 if all(run(path) for path in sorted(Path(sys.argv[1]).glob("*.bin"))) else 1)
