@@ -10,9 +10,6 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 64
 
-RANKED: Final = frozenset({"length_penalty", "length_formula", "coverage_penalty", "groups", "diversity"})
-"""Settings of a beam that samples have no use for."""
-
 
 def search_for(
     model: "Model", settings: "Sampling", *, beam: int | None, best: int, mbr: str | None, samples: int | None
@@ -22,29 +19,59 @@ def search_for(
     Candidates are the samples; or the outputs of a beam, where a width is given, against samples, where their number
     is, too.
     """
-    from regard.search import MinimumRisk
-
     if mbr is None:
         if samples is not None:
             raise UsageError(
                 f"--samples is for --mbr METRIC, which chooses among them; to write samples: --sample --nbest {samples}"
             )
         return model.options(beam=beam, best=best, **settings), None
-    if settings.get("sample") or settings.get("stochastic"):
-        raise UsageError("--mbr draws outputs itself: leave out --sample and --stochastic, and say --samples N")
+
+    from regard.recipe.build import RANKING
+    from regard.search import MinimumRisk
+
+    _check(model, settings, beam=beam, samples=samples)
+    ranking = frozenset(RANKING)
     given = {name: value for name, value in settings.items() if name not in ("sample", "stochastic")}
     if beam is None:
-        options = model.options(best=max(samples or SAMPLES, best), **_drawn(given))
-        return options, MinimumRisk(utility=mbr, best=best)
-    if beam < 2:
-        raise UsageError("--mbr chooses among the outputs of --beam, and a beam of 1 has one; widen it")
+        options = model.options(best=max(SAMPLES, best) if samples is None else samples, **_drawn(given))
+        risk = MinimumRisk(utility=mbr, best=best)
+        risk.check(options)
+        return options, risk
     references = None
     if samples is not None:
-        references = model.options(best=samples, **_drawn({k: v for k, v in given.items() if k not in RANKED}))
-        given = {name: value for name, value in given.items() if name in (*RANKED, "min_length", "block_ngrams")}
+        references = model.options(best=samples, **_drawn({k: v for k, v in given.items() if k not in ranking}))
+        given = {name: value for name, value in given.items() if name in (*ranking, "min_length", "block_ngrams")}
     width = max(beam, best)
     options = model.options(beam=width, best=width, **cast("Sampling", given))
     return options, MinimumRisk(utility=mbr, best=best, references=references)
+
+
+def _check(model: "Model", settings: "Sampling", *, beam: int | None, samples: int | None) -> None:
+    """Refuse what does not go with --mbr, in its own words."""
+    from regard.models import Labelling
+    from regard.search.options import SAMPLING
+
+    if isinstance(model.system, Labelling):
+        raise UsageError(
+            f"--mbr is for models that write text, and one of shape {model.recipe.model.shape} writes none: leave it "
+            "out"
+        )
+    if settings.get("sample") or settings.get("stochastic"):
+        raise UsageError("--mbr draws outputs itself: leave out --sample and --stochastic, and say --samples N")
+    if beam is not None and beam < 2:
+        raise UsageError("--mbr chooses among the outputs of --beam, and a beam of 1 has one; widen it")
+    drawing = beam is None or samples is not None
+    idle = [name for name, usual in SAMPLING.items() if not drawing and settings.get(name, usual) != usual]
+    if idle:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise UsageError(
+            f"{options}: only for samples, and --mbr with --beam draws none; add --samples N, or leave it out"
+        )
+    if drawing and model.engine is not None:
+        raise UsageError(
+            "--mbr draws samples, which the native engine does not know: choose among a beam (--beam N, without "
+            "--samples), or search with --engine torch"
+        )
 
 
 def _drawn(settings: dict[str, Any]) -> "Sampling":

@@ -37,7 +37,7 @@ class Asked:
     risk: MinimumRisk | None = None
 
     def record(self) -> dict[str, Any]:
-        """This as JSON has it, without levels."""
+        """This as JSON has it: the options side by side, with a level for a constraint and for a risk."""
         demands: dict[str, Any] = {"constraint": self.constraint.record()} if self.constraint else {}
         if self.risk:
             demands["risk"] = asdict(self.risk)
