@@ -74,15 +74,21 @@ def _read_weights(given: str | None) -> "Weights | None":
 def _tune(reranker: "Reranker", files: list[str], path: Path, metric: str, beam: int | None) -> None:
     from regard.data import Ledger
     from regard.run.sets import read_set
+    from regard.run.written import Tally
     from regard.search.reranking import write_weights
 
-    ledger = Ledger()
+    ledger, tally = Ledger(), Tally()
     examples = read_set(reranker.model.recipe, files, ledger)
-    tuned = reranker.tune(examples, metric=metric, beam=beam)
-    write_weights(path, tuned, metric=metric, examples=len(examples))
-    for warning in ledger.summary().splitlines():
+    tuned = reranker.tune(examples, metric=metric, beam=beam, tally=tally)
+    write_weights(path, tuned, metric=metric)
+    told = (
+        line.replace("answered with a blank line", "left out").replace(" (--jsonl tells all of them)", "")
+        for line in tally.told(reranker.model.longest_source)
+    )
+    for warning in (*ledger.summary().splitlines(), *told):
         typer.echo(f"regard: {warning}", err=True)
-    typer.echo(f"{metric} of {len(examples):,} pairs: {tuned.before:.2f} before, {tuned.value:.2f} after")
+    of = "" if tuned.examples == len(examples) else f" of {len(examples):,}"
+    typer.echo(f"{metric} of {tuned.examples:,}{of} pairs: {tuned.before:.2f} before, {tuned.value:.2f} after")
     for name, value in tuned.weights.items():
         typer.echo(f"  {name:<16}{value:g}")
     typer.echo(f"written to {path}")
@@ -103,5 +109,5 @@ def _stream(
             for line in form.lines(prediction, number):
                 output.write(line + "\n")
     told = (line.replace(", skipped:", ", answered with a blank line:") for line in ledger.summary().splitlines())
-    for warning in (*told, *tally.told(reranker.model.recipe.data.max_length)):
+    for warning in (*told, *tally.told(reranker.model.longest_source)):
         typer.echo(f"regard: {warning}", err=True)

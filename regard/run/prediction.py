@@ -52,7 +52,8 @@ def windows(texts: Iterable[str], ahead: int) -> Iterator[list[str]]:
 class Output:
     """One hypothesis as text. `log_probability` is the model's own; `score` is what outputs are ranked by.
 
-    `pieces` stand in the order in which they were written; `parts` are those of the score, where it has several.
+    `pieces` stand in the order in which they were written; `parts` are those of the score, where it has several. A
+    score of -∞ is that of an output that stands last because it could not be judged.
     """
 
     text: str

@@ -1,6 +1,6 @@
 """Reranking of what one run finds, by what other runs say of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -11,6 +11,7 @@ from regard.metrics import MeteorSources
 from regard.metrics import metric as named_metric
 from regard.run.model import Model
 from regard.run.prediction import Output, Prediction
+from regard.run.written import Tally
 from regard.search import SearchOptions
 from regard.search.reranking import (
     LENGTH,
@@ -87,50 +88,87 @@ class Reranker:
             raise UsageError(f"a beam of {width} leaves nothing to rerank; ask for 2 or more, say 20")
         return self.model.options(beam=width, best=width)
 
-    def lists(self, texts: Iterable[str], *, beam: int | None = None) -> Iterator[Prediction]:
-        """What the model finds for each text, in its order; every output has its parts."""
+    def lists(
+        self, texts: Iterable[str], *, beam: int | None = None, asked: Sequence[str] | None = None
+    ) -> Iterator[Prediction]:
+        """What the model finds for each text, in its order; every output has its parts.
+
+        Of the judges only those that are `asked` say something; all of them if left out.
+        """
+        judges = {name: one for name, one in self.judges.items() if asked is None or name in asked}
         predictions = self.model.predict_many(texts, options=self.options(beam))
         while window := list(islice(predictions, WINDOW)):
-            yield from self._judged([_distinct(one) for one in window])
+            yield from self._judged([_distinct(one) for one in window], judges)
 
     def run(
         self, texts: Iterable[str], *, weights: Weights | None = None, beam: int | None = None, best: int = 1
     ) -> Iterator[Prediction]:
-        """One prediction for each text, its `best` outputs by weighted sum, which is their score."""
+        """One prediction for each text, its `best` outputs by weighted sum, which is their score.
+
+        A judge of weight 0 is not asked. Outputs that another could not judge stand last, with a score of -∞.
+        """
         used = even_weights(self.names) if weights is None else check_weights(weights, self.names)
-        for prediction in self.lists(texts, beam=beam):
-            order = ranked([one.parts for one in prediction.outputs], used, self.names)
+        if best > (width := self.options(beam).best):
+            raise UsageError(
+                f"{best} best outputs cannot come out of a beam of {width}: ask for {width} or fewer, or for a beam of "
+                f"{best}"
+            )
+        for prediction in self.lists(texts, beam=beam, asked=[name for name, weight in used.items() if weight]):
+            order = ranked([one.parts for one in prediction.outputs], used)
             outputs = (prediction.outputs[number] for number in order[:best])
             yield replace(
                 prediction, outputs=tuple(replace(one, score=weighted_sum(one.parts, used)) for one in outputs)
             )
 
-    def tune(self, examples: Sequence[Example], *, metric: str = "BLEU", beam: int | None = None) -> Tuned:
-        """Weights whose choices are most like the targets of some examples."""
+    def tune(
+        self,
+        examples: Sequence[Example],
+        *,
+        metric: str = "BLEU",
+        beam: int | None = None,
+        tally: Tally | None = None,
+    ) -> Tuned:
+        """Weights whose choices are most like the targets of some examples; sources without outputs are left out.
+
+        What was cut, could not be read or could not be judged is counted in the `tally`.
+        """
         if metric not in UTILITIES:
             raise UsageError(f"weights are tuned by one of {', '.join(UTILITIES)}, not by {metric!r}")
         section = self.model.recipe.evaluation
         meteor = MeteorSources(**section.meteor.model_dump())
         measure = named_metric(metric, tokenize=section.tokenize, meteor=meteor)
         predictions = list(self.lists((example.source for example in examples), beam=beam))
+        counted = Tally() if tally is None else tally
+        for prediction, example in zip(predictions, examples, strict=True):
+            counted.add(str(example.place), prediction)
         found = [
             (one.outputs, example.target) for one, example in zip(predictions, examples, strict=True) if one.outputs
         ]
         if not found:
             raise DataError(f"weights cannot be tuned: not one of {len(examples):,} sources has an output")
+        lists = [[one.parts for one in outputs] for outputs, _ in found]
+        self._refuse_silent(lists, counted.first_remark)
         statistics = [
             measure.statistics([one.text for one in outputs], [[target]] * len(outputs)) for outputs, target in found
         ]
-        lists = [[one.parts for one in outputs] for outputs, _ in found]
         return tune(lists, statistics, names=self.names, measure=measure)
 
-    def _judged(self, predictions: Sequence[Prediction]) -> Iterator[Prediction]:
+    def _refuse_silent(self, lists: Sequence[Sequence[Parts]], remark: str) -> None:
+        """A judge that judged nothing can have no weight."""
+        for name, judge in self.judges.items():
+            if not any(name in parts for outputs in lists for parts in outputs):
+                raise UsageError(
+                    f"{judge.folder}: {name} could judge not one of {sum(map(len, lists)):,} outputs, so it can have "
+                    f"no weight (the first remark: {remark}); leave it out, or give a run that reads them"
+                )
+
+    def _judged(self, predictions: Sequence[Prediction], judges: Mapping[str, Model]) -> Iterator[Prediction]:
         pairs = [(one.source, output) for one in predictions for output in one.outputs]
         parts: list[dict[str, float]] = [
             {MODEL: output.log_probability, LENGTH: float(len(output.pieces) + output.complete)} for _, output in pairs
         ]
         faults = [""] * len(pairs)
-        for name, judge in self.judges.items():
+        for name, judge in judges.items():
             asked = [number for number, (_, one) in enumerate(pairs) if name != "reverse" or one.text.strip()]
             for number in set(range(len(pairs))).difference(asked):
                 faults[number] = f"{name}: the output is blank"

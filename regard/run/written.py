@@ -1,6 +1,7 @@
 """How predictions become lines of text, and what is counted on the way."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
@@ -29,7 +30,7 @@ class Form:
             yield json.dumps(self._record(prediction, number, column), ensure_ascii=False)
         elif self.best > 1:
             for one in prediction.outputs:
-                yield f"{number}\t{one.score:.6f}\t{_cell(one.text)}"
+                yield f"{number}\t{_decimals(one.score)}\t{_cell(one.text)}"
             if not prediction.outputs:
                 yield f"{number}\t\t"
         else:
@@ -40,7 +41,7 @@ class Form:
             "line": number,
             "source": prediction.source,
             "text": prediction.text,
-            "score": prediction.score if prediction.outputs else None,
+            "score": _known(prediction.score) if prediction.outputs else None,
         }
         if self.probable:
             record["log_probability"] = prediction.log_probability if prediction.outputs else None
@@ -146,11 +147,20 @@ def _told(output: Output) -> dict[str, object]:
     """One of several outputs, as JSON has it."""
     record: dict[str, object] = {
         "text": output.text,
-        "score": output.score,
+        "score": _known(output.score),
         "log_probability": output.log_probability,
         "complete": output.complete,
     }
     return {**record, "parts": dict(output.parts)} if output.parts else record
+
+
+def _known(score: float) -> float | None:
+    """A score as JSON has it: there is none where an output could not be judged."""
+    return None if score == -math.inf else score
+
+
+def _decimals(score: float) -> str:
+    return "" if _known(score) is None else f"{score:.6f}"
 
 
 def _cell(text: str) -> str:

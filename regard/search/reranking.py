@@ -42,24 +42,28 @@ Table = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Weights, what the metric says of the outputs they choose, and what it said of the first of each list."""
+    """Weights, what the metric says of the outputs they choose, and what it said of the first of each list.
+
+    `examples` is the number of lists that were used.
+    """
 
     weights: Weights
     value: float
     before: float
+    examples: int
 
 
 def weighted_sum(parts: Parts, weights: Weights) -> float:
-    """Σ w · part, over the parts there are."""
-    return sum(weights[name] * value for name, value in parts.items() if weights[name])
+    """Σ w · part; -∞ where a part is missing that has a weight, for a sum of the others would be too good."""
+    needed = {name: weight for name, weight in weights.items() if weight}
+    if not needed.keys() <= parts.keys():
+        return -math.inf
+    return sum(weight * parts[name] for name, weight in needed.items())
 
 
-def ranked(lists: Sequence[Parts], weights: Weights, names: Sequence[str]) -> list[int]:
-    """Numbers of the outputs of one list, the best first; those without all parts stand last, in their order."""
-    judged = [all(name in parts for name in names) for parts in lists]
-    whole = [number for number, all_there in enumerate(judged) if all_there]
-    rest = [number for number, all_there in enumerate(judged) if not all_there]
-    return sorted(whole, key=lambda number: (-weighted_sum(lists[number], weights), number)) + rest
+def ranked(lists: Sequence[Parts], weights: Weights) -> list[int]:
+    """Numbers of the outputs of one list, the best first; those without all parts that count stand last."""
+    return sorted(range(len(lists)), key=lambda number: (-weighted_sum(lists[number], weights), number))
 
 
 def even_weights(names: Sequence[str]) -> Weights:
@@ -85,23 +89,26 @@ def check_weights(weights: Weights, names: Sequence[str]) -> Weights:
 
 
 class _Lists:
-    """Lists of outputs as arrays: parts (N, n, K), statistics (N, n, S), and which outputs can be chosen (N, n)."""
+    """Lists of outputs as arrays: parts (N, n, K), which are there, which outputs there are (N, n), and statistics."""
 
     def __init__(self, lists: Sequence[Sequence[Parts]], statistics: Sequence[Table], names: Sequence[str]) -> None:
         most = max(map(len, lists))
         self.parts = np.zeros((len(lists), most, len(names)))
         self.statistics = np.zeros((len(lists), most, statistics[0].shape[1]))
-        self.open = np.zeros((len(lists), most), dtype=bool)
+        self.known = np.zeros(self.parts.shape, dtype=bool)
+        self.outputs = np.zeros((len(lists), most), dtype=bool)
         for row, (outputs, table) in enumerate(zip(lists, statistics, strict=True)):
             self.statistics[row, : len(outputs)] = table
+            self.outputs[row, : len(outputs)] = True
             for place, parts in enumerate(outputs):
-                if all(name in parts for name in names):
-                    self.parts[row, place] = [parts[name] for name in names]
-                    self.open[row, place] = True
+                self.parts[row, place] = [parts.get(name, 0.0) for name in names]
+                self.known[row, place] = [name in parts for name in names]
 
     def totals(self, weights: Sequence[float]) -> Table:
         """Statistics of the outputs that these weights choose: (S,). Where none can be chosen, it is the first."""
-        scores = np.where(self.open, self.parts @ np.array(weights), -np.inf)  # (N, n)
+        used = np.array(weights)
+        judged = self.outputs & (self.known | (used == 0)).all(2)
+        scores = np.where(judged, self.parts @ used, -np.inf)  # (N, n)
         totals: Table = self.statistics[np.arange(len(scores)), scores.argmax(1)].sum(0)
         return totals
 
@@ -126,7 +133,12 @@ def tune(
     climbed = [_climb([start.get(name, 0.0) for name in names], names, value) for start in starts]
     best, weights = max(climbed, key=lambda one: one[0])  # the first of equals
     first = sum(one[0] for one in statistics)
-    return Tuned(weights=dict(zip(names, weights, strict=True)), value=sign * best, before=measure.aggregate(first)[0])
+    return Tuned(
+        weights=dict(zip(names, weights, strict=True)),
+        value=sign * best,
+        before=measure.aggregate(first)[0],
+        examples=len(lists),
+    )
 
 
 def _climb(
@@ -148,7 +160,7 @@ def _climb(
     return reached, weights
 
 
-def write_weights(path: Path, tuned: Tuned, *, metric: str, examples: int) -> None:
+def write_weights(path: Path, tuned: Tuned, *, metric: str) -> None:
     """A small JSON file that `read_weights` reads."""
     record = {
         "format": FORMAT,
@@ -156,7 +168,7 @@ def write_weights(path: Path, tuned: Tuned, *, metric: str, examples: int) -> No
         "metric": metric,
         "value": tuned.value,
         "before": tuned.before,
-        "examples": examples,
+        "examples": tuned.examples,
     }
     replace_file(path, (json.dumps(record, indent=2) + "\n").encode())
 
@@ -180,11 +192,13 @@ def read_weights(path: Path) -> Weights:
 
 def parse_weights(text: str) -> Weights:
     """Weights as they are typed: `right_to_left=0.5,length=0.1`."""
-    weights = {}
+    weights: dict[str, float] = {}
     for item in text.split(","):
-        name, _, value = item.partition("=")
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name in weights:
+            raise UsageError(f"there are two weights for {name}: give one")
         try:
-            weights[name.strip()] = float(value)
+            weights[name] = float(value)
         except ValueError:
             raise UsageError(
                 f"{item.strip()!r} is no weight: write a file of `regard rerank --tune`, or NAME=NUMBER,NAME=NUMBER"

@@ -2,12 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from regard.cli.risk import search_for
+from regard.engine import Engine
+from regard.errors import UsageError
+from regard.run.model import Model
 from regard.run.training import Trained, train
 from regard.search import MinimumRisk
 from tests.cli.conftest import Command
+from tests.toy_shapes import shape_recipe
 from tests.toys import toy_pairs, toy_recipe, toy_sources, write_tsv
 
 SOURCES = toy_sources(4, seed=9)
@@ -57,7 +63,14 @@ def test_least_risk_of_samples_of_a_beam_and_of_both(
         (("--mbr", "chrF", "--sample"), "--mbr draws outputs itself: leave out --sample and --stochastic, and say"),
         (("--mbr", "chrF", "--stochastic"), "--mbr draws outputs itself"),
         (("--mbr", "chrF", "--beam", "1"), "--mbr chooses among the outputs of --beam, and a beam of 1 has one; widen"),
-        (("--mbr", "chrF", "--beam", "4", "--top-k", "3"), "top_k can only have an effect on samples"),
+        (
+            ("--mbr", "chrF", "--beam", "4", "--top-k", "3", "--seed", "2"),
+            "--top-k, --seed: only for samples, and --mbr with --beam draws none; add --samples N, or leave it out",
+        ),
+        (
+            ("--mbr", "chrF", "--samples", "10", "--nbest", "20"),
+            "minimum Bayes risk is to choose 20 of 10 candidates: ask for 20 or more",
+        ),
         (("--mbr", "MRR"), "MRR says nothing of one output beside another"),
     ],
 )
@@ -66,6 +79,44 @@ def test_what_does_not_go_with_risk_is_refused(regard: Command, run: Path, optio
     assert result.code == 2
     assert result.out == ""
     assert text in result.err
+
+
+def test_models_that_write_no_text_have_no_least_risk(regard: Command, tmp_path: Path) -> None:
+    train(shape_recipe("acceptor", tmp_path, steps=2))
+    for options in ((), ("--beam", "4"), ("--samples", "5")):
+        result = regard("predict", tmp_path / "run", "--mbr", "chrF", *options, stdin=b"a b\n")
+        assert (result.code, result.out) == (2, "")
+        assert "--mbr is for models that write text, and one of shape acceptor writes none" in result.err
+
+
+def test_the_native_engine_draws_no_samples_for_risk(trained: Trained) -> None:
+    given = trained.model
+    model = Model(recipe=given.recipe, system=given.system, texts=given.texts, folder=given.folder)
+    model.engine = cast(Engine, object())
+    for beam, samples in ((None, None), (None, 5), (4, 5)):
+        with pytest.raises(UsageError, match="--mbr draws samples, which the native engine does not know: choose amo"):
+            search_for(model, {}, beam=beam, best=1, mbr="chrF", samples=samples)
+    options, risk = search_for(model, {}, beam=4, best=1, mbr="chrF", samples=None)
+    assert (options.best, options.sample, risk) == (4, False, MinimumRisk())
+
+
+def test_more_are_drawn_only_where_no_number_is_given(trained: Trained) -> None:
+    for best, drawn in ((1, 64), (80, 80)):
+        assert search_for(trained.model, {}, beam=None, best=best, mbr="chrF", samples=None)[0].best == drawn
+
+
+def test_tuning_tells_what_was_left_out(regard: Command, run: Path, reverse: Path, tmp_path: Path) -> None:
+    pairs = [*((one, one.upper()) for one in SOURCES), ("a " * 300, "A"), ("a\tb", "A")]
+    records = "".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs)
+    (tmp_path / "valid.jsonl").write_text(records)
+    tuned = regard("rerank", run, tmp_path / "valid.jsonl", "--reverse", reverse, "--tune", tmp_path / "w.json")
+    assert tuned.code == 0, tuned.err
+    assert tuned.out.startswith("BLEU of 5 of 6 pairs: ")
+    assert json.loads((tmp_path / "w.json").read_text())["examples"] == 5
+    assert "1 line could not be read and was left out; the first: " in tuned.err
+    assert "1 line with something to tell; the first: " in tuned.err
+    assert "1 line was longer than 256 tokens (data.max_length) and only its beginning was read" in tuned.err
+    assert "--jsonl" not in tuned.err
 
 
 def test_weights_are_tuned_written_and_given_again(regard: Command, run: Path, reverse: Path, tmp_path: Path) -> None:
@@ -100,10 +151,15 @@ def test_weights_are_tuned_written_and_given_again(regard: Command, run: Path, r
         ),
         (("--tune", "w.json"), "--tune needs pairs: name a file of them, or two files, after the run"),
         (("a.txt", "b.txt"), "2 files: texts are read from one; two are for --tune"),
+        (
+            ("--reverse", "RUN", "--beam", "4", "--nbest", "10"),
+            "10 best outputs cannot come out of a beam of 4: ask for 4 or fewer, or for a beam of 10",
+        ),
+        (("--reverse", "RUN", "--weights", "reverse=1,reverse=0.5"), "there are two weights for reverse: give one"),
         ((), "there is nothing to rerank by: give one or more of right_to_left, reverse, language_model"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(regard: Command, run: Path, options: tuple[str, ...], text: str) -> None:
-    result = regard("rerank", run, *options, stdin=b"a b\n")
+    result = regard("rerank", run, *(run if one == "RUN" else one for one in options), stdin=b"a b\n")
     assert result.code == 2
     assert text in result.err

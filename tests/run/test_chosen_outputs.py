@@ -1,6 +1,7 @@
 """Runs whose outputs are chosen: by minimum Bayes risk, and by what other runs say; runs that write backwards."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.example import Example, Place
 from regard.errors import DataError, ModelError, UsageError
 from regard.insight import read
 from regard.interchange.exporting import export
@@ -20,6 +22,7 @@ from regard.run.preparation import redraw_with
 from regard.run.reranking import Reranker
 from regard.run.shards import Asked
 from regard.run.training import Trained, train
+from regard.run.written import Form, Tally
 from regard.search import Constraint, MinimumRisk, minimum_risk, probabilities, utility
 from regard.special import END, START
 from tests.toy_shapes import shape_recipe
@@ -202,17 +205,32 @@ def test_sums_are_of_what_each_run_says(reranker: Reranker) -> None:
             assert one.score == pytest.approx(sum(weights[name] * value for name, value in known.items()), abs=1e-2)
 
 
+def reads(judge: Model, longest: int) -> Model:
+    """The same model, for texts of no more tokens."""
+    data = judge.recipe.data.model_copy(update={"max_length": longest})
+    recipe = judge.recipe.model_copy(update={"data": data})
+    return Model(recipe=recipe, system=judge.system, texts=judge.texts, folder=judge.folder)
+
+
 def test_outputs_that_a_run_cannot_judge_stand_last_and_are_told(reranker: Reranker) -> None:
-    changed = reranker.judges["reverse"].recipe.model_copy(
-        update={"data": reranker.judges["reverse"].recipe.data.model_copy(update={"max_length": 1})}
-    )
-    judge = reranker.judges["reverse"]
-    short = Model(recipe=changed, system=judge.system, texts=judge.texts, folder=judge.folder)
+    short = reads(reranker.judges["reverse"], 1)
     found = next(Reranker(reranker.model, reverse=short).run(["a b c"], beam=2, best=2))
     assert found.remark.startswith("2 of 2 outputs could not be judged and stand last; reverse: ")
     assert "more than data.max_length (1)" in found.remark
     assert found.text == reranker.model.predict("a b c", beam=2).text
+    assert [one.score for one in found.outputs] == [-math.inf] * 2
+    record = json.loads(next(Form(best=2, jsonl=True).lines(found, 1)))
+    assert [record["score"], *(one["score"] for one in record["nbest"])] == [None] * 3
+    assert list(Form(best=2).lines(found, 1)) == [f"1\t\t{one.text}" for one in found.outputs]
     assert next(reranker.run([""])).outputs == ()
+
+
+def test_a_run_of_weight_0_is_not_asked(reranker: Reranker) -> None:
+    judged = Reranker(reranker.model, reverse=reads(reranker.judges["reverse"], 1))
+    found = next(judged.run(["a b c"], weights={"reverse": 0}, beam=3, best=3))
+    assert found.remark == ""
+    assert [list(one.parts) for one in found.outputs] == [["model", "length"]] * len(found.outputs)
+    assert [one.score for one in found.outputs] == sorted((one.parts["model"] for one in found.outputs), reverse=True)
 
 
 def test_weights_are_tuned_on_examples(reranker: Reranker, trained: Trained) -> None:
@@ -223,6 +241,26 @@ def test_weights_are_tuned_on_examples(reranker: Reranker, trained: Trained) -> 
     right = sum(text == one.target for text, one in zip(chosen, examples, strict=True))
     assert tuned.value == pytest.approx(100 * right / len(examples))
     assert tuned.value >= tuned.before
+
+
+def test_tuning_counts_what_it_used_and_tells_what_it_could_not(reranker: Reranker) -> None:
+    model = reads(reranker.model, 3)
+    sources = ("a b", "", "a b c d", "c d\te")
+    examples = [
+        Example(fields={"source": one, "target": one.upper()}, place=Place("valid", number))
+        for number, one in enumerate(sources, start=1)
+    ]
+    tally = Tally()
+    judged = Reranker(model, reverse=reads(reranker.judges["reverse"], 3))
+    assert judged.tune(examples, metric="chrF", beam=2, tally=tally).examples == 2
+    assert (tally.faults, tally.sources) == (1, 1)
+    assert tally.first_fault.startswith("valid:4: ")
+    silent = Reranker(model, reverse=reads(reranker.judges["reverse"], 1))
+    with pytest.raises(
+        UsageError,
+        match=r"reverse could judge not one of 2 outputs, so it can have no weight \(the first remark: valid:1: ",
+    ):
+        silent.tune(examples[:1], metric="chrF", beam=2)
 
 
 def test_a_source_that_is_no_text_is_not_written(trained: Trained, tmp_path: Path) -> None:
@@ -252,6 +290,10 @@ def test_runs_that_do_not_fit_are_refused(reranker: Reranker, trained: Trained) 
         Reranker(model, right_to_left=model)
     with pytest.raises(UsageError, match="a beam of 1 leaves nothing to rerank; ask for 2 or more, say 20"):
         list(reranker.run(["a"], beam=1))
+    with pytest.raises(
+        UsageError, match="10 best outputs cannot come out of a beam of 4: ask for 4 or fewer, or for a beam of 10"
+    ):
+        list(reranker.run(["a"], beam=4, best=10))
     with pytest.raises(UsageError, match=r"weights are tuned by one of BLEU, .*, not by 'MRR'"):
         reranker.tune([], metric="MRR")
     with pytest.raises(DataError, match="weights cannot be tuned: not one of 0 sources has an output"):

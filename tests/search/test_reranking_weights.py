@@ -1,5 +1,7 @@
 """Orders by weighted sums, weights that are tuned, and the files they are kept in."""
 
+import json
+import math
 import random
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def planted(weights: dict[str, float], *, lists: int = 60, outputs: int = 6) -> 
     found: list[list[Parts]] = []
     statistics: list[Table] = []
     for _ in range(lists):
-        parts = [
+        parts: list[Parts] = [
             {name: draw.uniform(-5, 0) for name in NAMES[:-1]} | {"length": float(draw.randint(1, 9))}
             for _ in range(outputs)
         ]
@@ -44,10 +46,19 @@ def planted(weights: dict[str, float], *, lists: int = 60, outputs: int = 6) -> 
 def test_a_list_is_ordered_by_its_sums_and_what_was_not_judged_stands_last() -> None:
     lists = [{"model": -1.0, "reverse": -9.0}, {"model": -2.0}, {"model": -3.0, "reverse": -1.0}, {"model": -0.5}]
     weights = {"model": 1.0, "reverse": 0.5}
-    assert [weighted_sum(parts, weights) for parts in lists] == [-5.5, -2, -3.5, -0.5]
-    assert ranked(lists, weights, ("model", "reverse")) == [2, 0, 1, 3]
-    assert ranked(lists, {"model": 1.0, "reverse": 0.0}, ("model", "reverse")) == [0, 2, 1, 3]
-    assert ranked([{"model": -1.0}] * 3, {"model": 1.0}, ("model",)) == [0, 1, 2]
+    assert [weighted_sum(parts, weights) for parts in lists] == [-5.5, -math.inf, -3.5, -math.inf]
+    assert ranked(lists, weights) == [2, 0, 1, 3]
+    assert ranked([{"model": -1.0}] * 3, {"model": 1.0}) == [0, 1, 2]
+
+
+def test_a_part_of_weight_0_need_not_be_there() -> None:
+    lists = [{"model": -1.0, "reverse": -9.0}, {"model": -2.0}, {"model": -3.0, "reverse": -1.0}, {"model": -0.5}]
+    weights = {"model": 1.0, "reverse": 0.0}
+    assert [weighted_sum(parts, weights) for parts in lists] == [-1, -2, -3, -0.5]
+    assert ranked(lists, weights) == [3, 0, 1, 2]
+    statistics = [np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])]
+    tuned = tune([lists], statistics, names=("model", "reverse"), measure=metric("exact"))
+    assert tuned == Tuned(weights=weights, value=100, before=0, examples=1)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +77,7 @@ def test_tuning_finds_what_was_planted(weights: dict[str, float]) -> None:
     assert tuned.weights["model"] == 1
     for name in NAMES:
         assert tuned.weights[name] == pytest.approx(weights[name], abs=0.25)
-    chosen = [ranked(one, tuned.weights, NAMES)[0] for one in lists]
+    chosen = [ranked(one, tuned.weights)[0] for one in lists]
     assert tuned.value == pytest.approx(100 * np.mean([s[row, 0] for s, row in zip(statistics, chosen, strict=True)]))
     assert tuned.before == pytest.approx(100 * np.mean([s[0, 0] for s in statistics]))
 
@@ -75,7 +86,7 @@ def test_what_is_of_no_use_has_no_weight_and_less_can_be_better() -> None:
     lists = [[{"model": -1.0, "reverse": -5.0, "length": 3.0}, {"model": -2.0, "reverse": -1.0, "length": 3.0}]] * 3
     edits = [np.array([[0.0, 4.0], [3.0, 4.0]])] * 3  # the first is right
     tuned = tune(lists, edits, names=("model", "reverse", "length"), measure=metric("WER"))
-    assert tuned == Tuned(weights={"model": 1, "reverse": 0, "length": 0}, value=0, before=0)
+    assert tuned == Tuned(weights={"model": 1, "reverse": 0, "length": 0}, value=0, before=0, examples=3)
     turned = [one[::-1] for one in edits]
     tuned = tune(lists, turned, names=("model", "reverse", "length"), measure=metric("WER"))
     assert (tuned.value, tuned.before) == (0, 75)
@@ -90,8 +101,9 @@ def test_outputs_without_all_parts_are_chosen_only_where_there_are_no_others() -
 
 
 def test_weights_in_a_file_and_as_typed(tmp_path: Path) -> None:
-    tuned = Tuned(weights={"model": 1.0, "reverse": 0.3, "length": -0.5}, value=31.5, before=30.0)
-    write_weights(tmp_path / "w.json", tuned, metric="BLEU", examples=12)
+    tuned = Tuned(weights={"model": 1.0, "reverse": 0.3, "length": -0.5}, value=31.5, before=30.0, examples=12)
+    write_weights(tmp_path / "w.json", tuned, metric="BLEU")
+    assert json.loads((tmp_path / "w.json").read_text())["examples"] == 12
     assert read_weights(tmp_path / "w.json") == tuned.weights
     assert parse_weights("reverse=0.3, length=-.5") == {"reverse": 0.3, "length": -0.5}
     assert check_weights({"reverse": 0.3}, ("model", "reverse", "length")) == {"model": 1, "reverse": 0.3, "length": 0}
@@ -114,6 +126,8 @@ def test_what_is_no_weight_is_refused(tmp_path: Path) -> None:
         UsageError, match="'reverse' is no weight: write a file of `regard rerank --tune`, or NAME=NUMBER"
     ):
         parse_weights("length=1,reverse")
+    with pytest.raises(UsageError, match="there are two weights for reverse: give one"):
+        parse_weights("reverse=1, reverse =0.5")
     with pytest.raises(UsageError, match=r"none\.json: cannot be read as weights \(.*No such file"):
         read_weights(tmp_path / "none.json")
     for content in ("[]", '{"format": 2, "weights": {}}', '{"format": 1, "weights": {"model": "1"}}', '{"format": 1}'):
