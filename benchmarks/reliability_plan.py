@@ -84,7 +84,7 @@ ROWS: tuple[Row, ...] = (
         name="R9",
         tried="the order of the data over three epochs, interrupted, with any number of readers",
         holds="each example exactly once an epoch, in the order of the unbroken run",
-        asked={"ids": 300_000, "interruptions": 30},
+        asked={"ids_seen": 300_000, "interruptions": 30},
     ),
     Row(
         name="N1",
@@ -133,7 +133,7 @@ ROWS: tuple[Row, ...] = (
         name="D4",
         tried="very long files and very long lines",
         holds="memory does not grow with the file",
-        asked={"cases": 2},
+        asked={"lines": 200_000, "lines_of_ten_megabytes": 1},
     ),
 )
 

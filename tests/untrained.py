@@ -11,7 +11,7 @@ from regard.recipe.build import system_for
 from regard.recipe.schema import Recipe
 from regard.recipe.texts import Texts, train_texts
 from regard.run.folder import RunFolder
-from regard.training import Checkpoint, weights
+from regard.training import Checkpoint, Progress, weights
 from tests.toys import toy_pairs
 
 TRANSFORMER = {"kind": "transformer", "heads": 2}
@@ -31,9 +31,13 @@ def untrained_run(
     seed: int,
     pairs: list[tuple[str, str]] | None = None,
     steps: tuple[int, ...] = (),
+    validated: tuple[int, ...] = (),
     **sections: Mapping[str, Any],
 ) -> Path:
-    """A run folder with checkpoints of some steps; sections stand in place of those of a small Transformer."""
+    """A run folder with checkpoints of some steps, all validated unless some are named.
+
+    Sections stand in place of those of a small Transformer.
+    """
     given = pairs or toy_pairs(60)
     usual = {"encoder": TRANSFORMER, "decoder": TRANSFORMER}
     own = dict(sections.get("model", {}))
@@ -54,7 +58,9 @@ def untrained_run(
     texts = train_texts(recipe, sources, [target for _, target in given])
     texts.save(folder)
     for number, step in enumerate(steps, start=1):
-        run.checkpoints.save(Checkpoint(step=step, model=_drawn(recipe, texts, seed + number), optimizer={}, state={}))
+        state = {"progress": Progress(step=step, validated=validated or tuple(steps[:number])).to_json()}
+        model = _drawn(recipe, texts, seed + number)
+        run.checkpoints.save(Checkpoint(step=step, model=model, optimizer={}, state=state))
     run.write_weights(_drawn(recipe, texts, seed))
     return folder
 

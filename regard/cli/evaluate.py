@@ -68,6 +68,12 @@ def evaluate(
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
+    searching = {"--beam": beam, "--language-model": language_model, "--engine": None if engine == "torch" else engine}
+    if not model.recipe.evaluation.metrics and (idle := [name for name, value in searching.items() if value]):
+        raise UsageError(
+            f"{' and '.join(idle)}: this model is judged by its perplexity, without a search; leave out what is about "
+            "searching"
+        )
     model = searched_by(model, engine)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)

@@ -157,7 +157,7 @@ def predict(
     )
     model = searched_by(model, engine)
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
-    form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
+    form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.longest_source
     if output is None:

@@ -57,6 +57,11 @@ class SourceTexts:
         )
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The streams that a source is as long as."""
+        return self.streams
+
+    @property
     def factor_streams(self) -> tuple[str, ...]:
         return tuple(f"factor{number}" for number in range(1, len(self.factors) + 1))
 

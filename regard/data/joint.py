@@ -46,6 +46,10 @@ class JointSource(SourceTexts):
     def streams(self) -> tuple[str, ...]:
         return tuple(f"{number}/{name}" for number, one in enumerate(self.members, start=1) for name in one.streams)
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return tuple(f"1/{name}" for name in self.members[0].counted)
+
     def wrong_columns(self, wanted: int, found: int) -> Misfit:
         return self.members[0].wrong_columns(wanted, found)
 

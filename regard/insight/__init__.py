@@ -1,6 +1,16 @@
 """What can be seen: values inside a running model, and attention read as an alignment."""
 
-from regard.insight.alignment import Aligned, Reading, best_reading, by_words, cross_attention, links, read, readings
+from regard.insight.alignment import (
+    Aligned,
+    Reading,
+    best_reading,
+    by_words,
+    cross_attention,
+    in_reading_order,
+    links,
+    read,
+    readings,
+)
 from regard.insight.capture import Capture, capture
 from regard.insight.intervene import Change, Intervention, at_items, even, intervene, point, replace, silence
 
@@ -16,6 +26,7 @@ __all__ = [
     "capture",
     "cross_attention",
     "even",
+    "in_reading_order",
     "intervene",
     "links",
     "point",

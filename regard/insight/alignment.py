@@ -81,6 +81,13 @@ def by_words(
     return merged
 
 
+def in_reading_order(weights: Weights, target: Encoding) -> tuple[Weights, Encoding]:
+    """Token weights (M, N) and the tokens of a target from the first to the last, where it was written backwards."""
+    if list(target.spans) == sorted(target.spans):
+        return weights, target
+    return weights[::-1], Encoding(ids=target.ids[::-1], spans=target.spans[::-1])
+
+
 def _membership(text: str, encoding: Encoding) -> Weights:
     words = word_spans(text)
     matrix = np.zeros((len(words), len(encoding)))

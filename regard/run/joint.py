@@ -45,13 +45,13 @@ class JointModel(Model):
         super().__init__(recipe=first.recipe, system=first.system, texts=first.texts, folder=first.folder)
         for other in others:
             check_columns(first, other)
-        for other in (*others, *(() if language_model is None else (language_model,))):
-            check_vocabulary(first, other)
         if language_model is not None and language_model.recipe.model.shape != "language-model":
             raise UsageError(
                 f"{language_model.folder}: a model of shape {language_model.recipe.model.shape} is no language model; "
                 "fuse one of shape language-model, or let this one be a member of the ensemble"
             )
+        for other in (*others, *(() if language_model is None else (language_model,))):
+            check_vocabulary(first, other)
         self.members = tuple(members)
         self.language_model = language_model
         self.fusion = fusion

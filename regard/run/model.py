@@ -18,7 +18,7 @@ from regard.data.example import Example, Misfit
 from regard.data.store import Row
 from regard.engine import Engine
 from regard.errors import DataError, UsageError
-from regard.insight import Reading, by_words, read
+from regard.insight import Reading, by_words, in_reading_order, read
 from regard.metrics import Score
 from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, Scorer, System
 from regard.recipe.build import alignment_reading, search_options, system_for
@@ -320,6 +320,7 @@ class Model:
                 weights = by_words(weights, source, from_, target, to)
                 labels = [[text[start:end] for start, end in word_spans(text)] for text in (source, target)]
             else:
+                weights, to = in_reading_order(weights, to)
                 labels = [
                     [tokenizer.piece(id_) for id_ in encoding.ids]
                     for tokenizer, encoding in ((self.texts.source, from_), (self.texts.target, to))

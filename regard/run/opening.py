@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.errors import ModelError, UsageError
 from regard.run.folder import RunFolder
-from regard.training import average
+from regard.training import Progress, average
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -19,15 +19,23 @@ def chosen_weights(folder: RunFolder, expected: Shapes) -> dict[str, Tensor]:
 
 
 def last_steps(folder: RunFolder, count: int) -> tuple[int, ...]:
-    """The steps of the last `count` checkpoints of a run, which must have so many."""
+    """The steps of the last `count` checkpoints of a run, which must have so many.
+
+    They are the newest and the validated ones before it that are kept. The best one is kept as well, however old it is,
+    and does not count where others between it and the newest are gone.
+    """
     if count < 1:
         raise UsageError(f"the number of checkpoints whose mean is taken must be at least 1, not {count}")
-    steps = folder.checkpoints.steps()
+    there = folder.checkpoints.steps()
+    steps = []
+    if there:
+        progress = Progress.from_json(folder.checkpoints.state(there[-1])["progress"])
+        steps = [step for step in there if step in {there[-1], *progress.validated}]
     if len(steps) < count:
         has = f"{len(steps)} (step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))})" if steps else "none"
         raise UsageError(
-            f"{folder.path}: the mean of {count} checkpoints was asked for, and the run has {has}. Ask for fewer; how "
-            "many validated ones are kept is `training.average` in the recipe"
+            f"{folder.path}: the mean of {count} checkpoints was asked for, and the run has {has} in a row. Ask for "
+            "fewer; how many validated ones are kept is `training.average` in the recipe"
         )
     return tuple(steps[-count:])
 

@@ -137,7 +137,7 @@ def read_source(collation: Collation, line: str, limit: int) -> SourceLine:
     kept = {name: row[:limit] if name in collation.bounded else row for name, row in rows.items()}
     return SourceLine(
         rows=kept,
-        items=max(map(len, kept.values())),
+        items=max(len(kept[name]) for name in collation.source.counted),
         cut=max(0, longest - limit),
         unseen=tuple(collation.source.unseen(line)),
     )
@@ -287,6 +287,7 @@ class Predictor:
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
             complete=hypothesis.complete,
+            parts=hypothesis.parts.told(),
         )
 
 

@@ -49,7 +49,7 @@ class Form:
         if prediction.outputs and prediction.outputs[0].parts:
             record["parts"] = dict(prediction.outputs[0].parts)
         if self.best > 1:
-            record["nbest"] = [_told(one) for one in prediction.outputs]
+            record["nbest"] = [self._told(one) for one in prediction.outputs]
         if column is not None:
             record["alignment"] = column
         if prediction.fault:
@@ -57,6 +57,14 @@ class Form:
         if prediction.remark:
             record["remark"] = prediction.remark
         return record
+
+    def _told(self, output: Output) -> dict[str, object]:
+        """One of several outputs, as JSON has it."""
+        record: dict[str, object] = {"text": output.text, "score": _known(output.score)}
+        if self.probable:
+            record["log_probability"] = output.log_probability
+        record["complete"] = output.complete
+        return {**record, "parts": dict(output.parts)} if output.parts else record
 
 
 @dataclass(slots=True)
@@ -141,17 +149,6 @@ class Tally:
                 f"{self.outputs:,} output{'' if one else 's'} reached the limit of length (search.max_length, "
                 f"search.max_ratio) before {'its' if one else 'their'} end"
             )
-
-
-def _told(output: Output) -> dict[str, object]:
-    """One of several outputs, as JSON has it."""
-    record: dict[str, object] = {
-        "text": output.text,
-        "score": _known(output.score),
-        "log_probability": output.log_probability,
-        "complete": output.complete,
-    }
-    return {**record, "parts": dict(output.parts)} if output.parts else record
 
 
 def _known(score: float) -> float | None:

@@ -18,6 +18,12 @@ class Parts:
     fusion: float = 0.0
     perturbed: float | None = None
 
+    def told(self) -> dict[str, float]:
+        """The parts by their names, where there are several."""
+        further = {"coverage": self.coverage, "fusion": self.fusion, "perturbed": self.perturbed}
+        used = {name: value for name, value in further.items() if value}
+        return {"likelihood": self.likelihood, **used} if used else {}
+
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:

@@ -71,6 +71,8 @@ class Decision:
     which add up to 1, and `expected` their product (C,).
     """
 
+    candidates: tuple[str, ...]
+    references: tuple[str, ...]
     order: tuple[int, ...]
     expected: Matrix
     matrix: Matrix
@@ -148,4 +150,11 @@ def minimum_risk(
     for number, text in enumerate(candidates):
         first.setdefault(text, number)
     order = sorted(first.values(), key=lambda number: (-round(float(expected[number]), DIGITS), number))
-    return Decision(order=tuple(order), expected=expected, matrix=matrix, weights=shares)
+    return Decision(
+        candidates=tuple(candidates),
+        references=tuple(others),
+        order=tuple(order),
+        expected=expected,
+        matrix=matrix,
+        weights=shares,
+    )

@@ -30,6 +30,7 @@ from regard.search.options import SearchOptions
 from regard.search.request import Request
 from regard.search.running import Running, first_rows, hopeless, never
 from regard.search.sampling import chances, drawn_continuations
+from regard.search.trace import Fate
 from regard.special import END
 
 Last = tuple[float, float]
@@ -256,12 +257,13 @@ class Search:
         for row, value in enumerate(self._grid.scores[sentence].tolist()):
             if value == WORST:
                 continue
-            cut = takes and one.satisfies(row)
-            if cut:
+            found = None
+            if takes and one.satisfies(row):
                 coverage = 0.0 if one.plain else one.rows[row].coverage
-                self._finish(sentence, row, value, None, coverage, (row, END))
+                found = self._finish(sentence, row, value, None, coverage, (row, END))
             if one.tracer is not None and one.rows[row].node >= 0:
-                one.tracer.decide(one.rows[row].node, "cut" if cut else "stopped")
+                fate: Fate = "stopped" if found is None else "cut"
+                one.tracer.decide(one.rows[row].node, fate, None if found is None else found.score)
 
     def _keep(self, stay: Sequence[int]) -> None:
         if self._grid is None or len(stay) == len(self._running):

@@ -122,6 +122,10 @@ class Checkpoints:
         """Only the weights of a checkpoint."""
         return _tensors(self.path(step), self._checked(self.path(step), "model.safetensors"))
 
+    def state(self, step: int) -> dict[str, Any]:
+        """Only the state of a checkpoint."""
+        return _state(self.path(step), self._checked(self.path(step), "state.json"), step)
+
     def damage(self, step: int) -> str:
         """What is wrong with the weights of a checkpoint; empty if nothing is."""
         try:

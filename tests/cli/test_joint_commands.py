@@ -93,3 +93,26 @@ def test_other_processes_open_one_run_as_it_is(regard: Command, runs: Path, tmp_
         result = regard("predict", runs / "first", runs / "lines.txt", "--output", tmp_path / "out", *how, *given)
         assert result.code == 2
         assert "other processes open one run as it is: leave out --workers and --on" in " ".join(result.err.split())
+
+
+def test_what_is_no_probability_is_not_told_as_one(regard: Command, runs: Path) -> None:
+    both = ("predict", runs / "first", "--with", runs / "second", "--jsonl", "--nbest", "2", "--combine")
+    raw, proper = (json.loads(regard(*both, way, stdin=b"a b\n").out) for way in ("loglinear_raw", "loglinear"))
+    assert "log_probability" in proper
+    assert "log_probability" in proper["nbest"][0]
+    assert "log_probability" not in raw
+    assert "log_probability" not in raw["nbest"][0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [(("--language-model", "language"), "--language-model: this"), (("--beam", "2"), "--beam: this")]
+)
+def test_evaluate_refuses_what_a_perplexity_does_not_need(
+    regard: Command, runs: Path, asked: tuple[str, str], told: str
+) -> None:
+    option, value = asked
+    found = regard(
+        "evaluate", runs / "language", runs / "lines.txt", option, runs / value if value.isalpha() else value
+    )
+    assert found.code == 2
+    assert f"{told} model is judged by its perplexity, without a search; leave out" in found.err

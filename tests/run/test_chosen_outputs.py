@@ -27,6 +27,7 @@ from regard.search import Constraint, MinimumRisk, minimum_risk, probabilities, 
 from regard.special import END, START
 from tests.toy_shapes import shape_recipe
 from tests.toys import toy_pairs, toy_recipe, toy_sources, write_tsv
+from tests.untrained import untrained_run
 
 SOURCES = toy_sources(7, seed=9)
 RARELY = ("training.validate_every=125", "training.save_every=125")
@@ -94,6 +95,17 @@ def test_its_alignment_is_of_words_in_reading_order(backwards: Model) -> None:
     layers = source_attention(backwards.system, backwards.batch([pair]))[0]
     steps = read(layers, backwards.reading)  # a row for each step, the end of both sides included
     np.testing.assert_allclose(picture.weights, np.asarray(steps)[3::-1, :3], atol=1e-6)
+
+
+def test_its_alignment_of_letters_is_in_reading_order(tmp_path: Path) -> None:
+    text = {"unit": "character", "shared": False, "reverse_target": True}
+    model = Model.load(untrained_run(tmp_path / "run", seed=3, text=text))
+    pair = ("ab", "CBA")
+    picture = model.align([pair])[0]
+    assert list(picture.target) == ["C", "B", "A"]
+    assert isinstance(model.system, EncoderDecoder)
+    steps = read(source_attention(model.system, model.batch([pair]))[0], model.reading)
+    np.testing.assert_allclose(picture.weights, steps[::-1], atol=1e-6)
 
 
 def test_what_reads_from_left_to_right_is_refused(backwards: Model, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from regard.run.folder import RunFolder
 from regard.run.joint import JointModel, checksums
 from regard.run.measuring import measured_by
 from regard.run.model import Model
+from regard.run.prediction import read_source
 from regard.search import Constraint
 from regard.training import weights
 from tests.toys import toy_pairs, toy_sources
@@ -262,12 +263,42 @@ def test_an_average_is_the_mean_of_the_last_checkpoints(runs: Path, count: int, 
 
 
 def test_fewer_checkpoints_than_asked_for_are_refused(runs: Path) -> None:
-    with pytest.raises(UsageError, match=r"first: the mean of 4 checkpoints .* the run has 3 \(steps 10, 20, 30\)"):
+    with pytest.raises(
+        UsageError, match=r"first: the mean of 4 checkpoints .* the run has 3 \(steps 10, 20, 30\) in a row"
+    ):
         Model.load(runs / "first", average=4)
-    with pytest.raises(UsageError, match=r"the run has none\. Ask for fewer; how many validated ones are kept is"):
+    with pytest.raises(
+        UsageError, match=r"the run has none in a row\. Ask for fewer; how many validated ones are kept is"
+    ):
         regard.load(runs / "first", runs / "recurrent", average=1)
     with pytest.raises(UsageError, match="whose mean is taken must be at least 1, not 0"):
         Model.load(runs / "first", average=0)
+
+
+def test_a_best_checkpoint_of_long_ago_is_no_part_of_an_average(tmp_path: Path) -> None:
+    run = untrained_run(tmp_path / "run", seed=1, steps=(10, 40, 50, 60), validated=(40, 50))
+    assert Model.load(run, average=3).averaged == (40, 50, 60)
+    with pytest.raises(UsageError, match=r"the run has 3 \(steps 40, 50, 60\) in a row\. Ask for fewer"):
+        Model.load(run, average=4)
+
+
+def test_a_source_is_as_long_as_the_first_member_reads_it(members: list[Model]) -> None:
+    first, letters = members[0], members[2]
+    _, collation = JointModel([first, letters])._writer(covering=False)
+    line = read_source(collation, "abc de f", 30)
+    assert len(line.rows["2/source"]) > len(line.rows["1/source"]) == line.items
+
+
+def test_parts_of_a_score_are_told_where_there_are_several(first: Model, language: Model) -> None:
+    fused = JointModel([first], language_model=language, fusion=0.5).predict("a b").outputs[0]
+    assert fused.parts.keys() == {"likelihood", "fusion"}
+    assert sum(fused.parts.values()) == pytest.approx(fused.score)
+    assert not first.predict("a b").outputs[0].parts
+
+
+def test_what_is_no_language_model_is_told_before_its_vocabulary(runs: Path, first: Model) -> None:
+    with pytest.raises(UsageError, match="words: a model of shape encoder-decoder is no language model"):
+        JointModel([first], language_model=Model.load(runs / "words"))
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:

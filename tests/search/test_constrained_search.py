@@ -324,3 +324,10 @@ def test_the_shortest_tree_over_many_words_is_found_letter_by_letter(closing: bo
     constraint = lift_all([bracketing(("S", "NP", "NPS"), words, closing=closing)], surfaces)
     assert constraint.within(constraint.start, shortest)
     assert constraint.disproves(constraint.start, shortest - 1)
+
+
+def test_bytes_of_a_character_that_are_written_are_not_waited_for() -> None:
+    surfaces = Surfaces([*reserved_surfaces("?"), b"\xc3", b"\xa9a"], (b"", b""))
+    constraint = lift_all([one_of(("éa",))], surfaces)
+    assert constraint.within(constraint.start, 2)
+    assert constraint.disproves(constraint.start, 1)

@@ -1,5 +1,6 @@
 """Penalties against their closed forms, rules against filters of all outputs, draws against exact probabilities."""
 
+import copy
 import itertools
 import math
 from collections import Counter
@@ -273,6 +274,20 @@ def test_a_trace_tells_coverage() -> None:
             assert ended[one.tokens].score == pytest.approx(one.parts.likelihood + one.parts.coverage)
     assert len({round(node.coverage, 6) for node in trace.nodes}) > 3
     assert all(node.coverage < 0 for node in trace.nodes)
+
+
+def test_a_trace_tells_the_score_of_what_was_cut() -> None:
+    system = copy.deepcopy(family("bahdanau gru"))
+    with torch.no_grad():
+        system.decoder.output.bias[END] = -math.inf
+    options = SearchOptions(beam=2, best=2, coverage_penalty=0.7, max_length=3, trace=True)
+    finished = found_by(Covering(system), [Request(0, sources([4, 5, 6]), 4, options)])[0]
+    assert finished.trace is not None
+    cut = {finished.trace.path(node): node for node in finished.trace.nodes if node.fate == "cut"}
+    assert not any(one.complete for one in finished.hypotheses)
+    for one in finished.hypotheses:
+        assert cut[one.tokens].score == pytest.approx(one.score)
+        assert one.parts.coverage < 0
 
 
 @pytest.mark.parametrize("kind", ["beam", "groups", "stochastic", "sample"])

@@ -128,7 +128,8 @@ class Single:
 
     def least(self, state: Hashable) -> int:
         place, _, waiting = cast(State, state)
-        return max(-(-self.automaton.least(place) // self.surfaces.longest), bool(waiting))
+        missing = max(0, self.automaton.least(place) - len(waiting))
+        return max(-(-missing // self.surfaces.longest), bool(waiting))
 
     def enough(self, state: Hashable) -> int:
         if not self.surfaces.spells or not isinstance(self.automaton, Table):
