@@ -155,7 +155,7 @@ class TextSection(Section):
         None, min_length=1, description="A run folder whose tokenizers are taken, instead of learning them."
     )
     start_side: Literal["source", "target"] | None = Field(
-        None, description="Take only this side from there; the other is learned."
+        None, description="Take only this side from there; the other is learned, or the same where it is shared."
     )
 
     @model_validator(mode="before")
@@ -169,10 +169,8 @@ class TextSection(Section):
     def _consistent(self) -> "TextSection":
         if self.shared and (self.source or self.target):
             raise ValueError("`shared: true` leaves no room for `source` or `target` settings; set `shared: false`")
-        if self.start_side is not None and (self.start_from is None or self.shared):
-            raise ValueError(
-                "`start_side` chooses one of two tokenizers of `start_from`: give that, and `shared: false`"
-            )
+        if self.start_side is not None and self.start_from is None:
+            raise ValueError("`start_side` chooses one of two tokenizers of `start_from`: give that, too")
         units = {self.unit, *(side.unit for side in (self.source, self.target) if side)}
         if ("codes" in units) != (self.codes is not None):
             raise ValueError("unit `codes` needs the path of a codes file in `codes`, and no other unit uses one")

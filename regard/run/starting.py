@@ -57,8 +57,8 @@ def start_system(system: nn.Module, texts: Texts, recipe: Recipe, folder: RunFol
 def start_texts(recipe: Recipe, learn: Callable[[Recipe], Texts]) -> Texts:
     """The tokenizers of the run that `text.start_from` names; what it has not, `learn` learns.
 
-    That is the other side where `start_side` chooses one, and factors and attributes. A side that is taken is learned
-    as bytes, which costs nothing and cannot fail, and then replaced.
+    That is the other side where `start_side` chooses one and they are not shared, and factors and attributes. A side
+    that is taken is learned as bytes, which costs nothing and cannot fail, and then replaced.
     """
     section = recipe.text
     if section.start_from is None:
@@ -68,7 +68,7 @@ def start_texts(recipe: Recipe, learn: Callable[[Recipe], Texts]) -> Texts:
     _check_normal(section, folder)
     sides = (section.start_side,) if section.start_side else ("source", "target")
     if section.shared:
-        both = _taken(section, folder, there, "text")
+        both = _taken(section, folder, there, section.start_side or "text")
         taken = {"source": both, "target": both}
     else:
         taken = {side: _taken(section, folder, there, side) for side in sides}

@@ -52,6 +52,8 @@ class Form:
             record["nbest"] = [self._told(one) for one in prediction.outputs]
         if column is not None:
             record["alignment"] = column
+        if prediction.cut_source:
+            record["cut_source"] = prediction.cut_source
         if prediction.fault:
             record["fault"] = prediction.fault
         if prediction.remark:

@@ -124,6 +124,8 @@ def test_json_lines(regard: Command, run: Path, content: bytes, trained: Trained
     blank = {"text": "", "score": None, "log_probability": None, "complete": True, "nbest": [], "alignment": ""}
     assert {name: records[1][name] for name in blank} == blank
     assert "nbest" not in json.loads(regard("predict", run, "--jsonl", stdin=b"a\n").out)
+    assert "cut_source" not in json.loads(regard("predict", run, "--jsonl", stdin=b"a\n").out)
+    assert json.loads(regard("predict", run, "--jsonl", stdin=b"a " * 1000 + b"\n").out)["cut_source"] > 0
 
 
 def test_alignments_are_a_column(regard: Command, run: Path, content: bytes, expected: list[str]) -> None:

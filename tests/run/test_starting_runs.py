@@ -12,13 +12,16 @@ from regard.cli.progress import TrainingProgress
 from regard.errors import ModelError, RecipeError, UsageError
 from regard.recipe import load_recipe, recipe_from
 from regard.recipe.schema import Recipe
+from regard.recipe.texts import train_texts
 from regard.report import read_log
 from regard.run.folder import RunFolder
 from regard.run.model import Model
+from regard.run.starting import start_texts
 from regard.run.training import Trained, train
 from regard.training import Event, Started, StartedFrom, Stepped, Validated
 from tests.toy_shapes import shape_recipe
 from tests.toys import LETTERS, toy_pairs, toy_recipe, write_tsv
+from tests.untrained import LANGUAGE
 
 
 @pytest.fixture
@@ -196,6 +199,16 @@ def test_tokenizers_are_taken_and_copied(trained: Trained, tmp_path: Path, furth
     assert run.model.texts.source.encode("z").ids == (1,)
 
 
+def test_a_language_model_takes_the_tokenizer_of_one_side(trained: Trained, tmp_path: Path) -> None:
+    text = {"unit": "word", "start_from": str(trained.model.folder), "start_side": "target"}
+    sections = {**LANGUAGE, "text": text, "data": {**LANGUAGE["data"], "train": "lines.txt"}}
+    recipe = recipe_from({"run": str(tmp_path / "run"), **sections})
+    texts = start_texts(recipe, lambda one: train_texts(one, [], ["Z Z"]))
+    for letter in ("A", "H", "Z"):
+        assert texts.target.encode(letter).ids == trained.model.texts.target.encode(letter).ids
+    assert texts.target.size == trained.model.texts.target.size
+
+
 def test_one_tokenizer_serves_two_sides(tmp_path: Path, pairs: Path) -> None:
     shared = train(toy_recipe(tmp_path / "shared", pairs, "text.shared=true", "training.steps=1")).model
     run = train(toy_recipe(tmp_path / "run", pairs, f"text.start_from={shared.folder}", "training.steps=1")).model
@@ -270,7 +283,6 @@ def test_nothing_that_fits_is_refused_with_the_folder(trained: Trained, tmp_path
     [
         ({"model": {"start_part": "encoder"}}, "`start_part` has no effect without a run folder in `start_from`"),
         ({"text": {"start_side": "source", "shared": False}}, "`start_side` chooses one of two tokenizers of"),
-        ({"text": {"start_side": "source", "start_from": "x"}}, "give that, and `shared: false`"),
         (
             {"training": {"rates": {"encoder": 0}}},
             "`rates` has the factor 0 for 'encoder'; it must be above 0 and finite",
