@@ -15,11 +15,10 @@ from regard.run.model import Model
 from regard.run.scoring import PairScore, PairScorer
 from regard.run.shards import file_digest, fingerprint
 from regard.text import Tokenizer
+from regard.training.checkpoints import MODEL
 
 FUSION = 0.2
 """The weight of a language model where none is said."""
-
-MEAN = "model.safetensors"
 
 
 class JointModel(Model):
@@ -143,7 +142,7 @@ def checksums(model: Model) -> dict[str, str]:
     """What the predictions of a model follow from: SHA-256 of every file of its runs, and how they are combined."""
     if not isinstance(model, JointModel):
         steps = (RunFolder(model.folder).checkpoints.path(step) for step in model.averaged)
-        means = {f"{path.name}/{MEAN}": file_digest(path / MEAN) for path in steps}
+        means = {f"{path.name}/{MODEL}": file_digest(path / MODEL) for path in steps}
         return fingerprint(model.folder) | means
     runs = {f"member {number}": one for number, one in enumerate(model.members, start=1)}
     said = {"combine": model.ensemble.combine, "weights": " ".join(map(repr, model.ensemble.weights))}

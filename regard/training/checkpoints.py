@@ -28,7 +28,8 @@ from regard.errors import ModelError, ResourceError
 from regard.files import cannot_write, make_folder, sync_folder, write_synced
 
 FORMAT = 1
-_NAMES = ("model.safetensors", "optimizer.safetensors", "state.json")
+MODEL = "model.safetensors"
+_NAMES = (MODEL, "optimizer.safetensors", "state.json")
 _DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO, errno.EUCLEAN, errno.EBADMSG)
 """Errors of reading that mean damage: a file is not there, or the disk cannot give it. Others may be gone next time."""
 
@@ -69,7 +70,7 @@ class Checkpoints:
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint; when this returns, it survives a crash at any later instant."""
         contents = {
-            "model.safetensors": save(dict(checkpoint.model)),
+            MODEL: save(dict(checkpoint.model)),
             "optimizer.safetensors": save(dict(checkpoint.optimizer)),
             "state.json": json.dumps({**checkpoint.state, "format": FORMAT, "step": checkpoint.step}).encode(),
         }
@@ -113,14 +114,14 @@ class Checkpoints:
         contents = {name: self._checked(folder, name) for name in _NAMES}
         return Checkpoint(
             step=step,
-            model=_tensors(folder, contents["model.safetensors"]),
+            model=_tensors(folder, contents[MODEL]),
             optimizer=_tensors(folder, contents["optimizer.safetensors"]),
             state=_state(folder, contents["state.json"], step),
         )
 
     def model(self, step: int) -> dict[str, Tensor]:
         """Only the weights of a checkpoint."""
-        return _tensors(self.path(step), self._checked(self.path(step), "model.safetensors"))
+        return _tensors(self.path(step), self._checked(self.path(step), MODEL))
 
     def state(self, step: int) -> dict[str, Any]:
         """Only the state of a checkpoint."""
