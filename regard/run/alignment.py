@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.collation import TextCollation
+from regard.data.collation import SourceTexts, TextCollation, words_of
 from regard.data.example import Example
 from regard.errors import DataError
 from regard.insight import Aligned, Reading, best_reading, cross_attention
@@ -14,11 +14,22 @@ from regard.metrics import Score, alignment_error, parse_pharaoh
 from regard.metrics.alignment import Link
 from regard.models import EncoderDecoder
 from regard.models.memory import over_source
+from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 
 BATCH = 64
 CHOSEN_ON = 500
 """Readings are compared on at most so many validation sentences."""
+
+
+def as_read(line: str, source: SourceTexts, longest: int) -> str:
+    """What was read of a source line with more tokens than that, its factors and attributes behind it."""
+    assert source.text is not None
+    text, *columns = source.columns(line)
+    text = text[: encode_beginning(source.text, text).spans[:longest][-1][1]]
+    factors, words = len(source.factors), len(words_of(text))
+    kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
+    return "\t".join((text, *kept, *columns[factors:]))
 
 
 def gold_links(example: Example, text: str) -> frozenset[Link] | None:

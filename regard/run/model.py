@@ -12,7 +12,7 @@ from typing import Unpack
 import torch
 
 from regard.data.batch import Batch
-from regard.data.collation import TextCollation, words_of
+from regard.data.collation import TextCollation
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
@@ -26,7 +26,7 @@ from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.recipe.texts import Texts, build_collation, load_texts
 from regard.report import AlignmentPicture
-from regard.run.alignment import alignment_scores, fitting_reading, source_attention
+from regard.run.alignment import alignment_scores, as_read, fitting_reading, source_attention
 from regard.run.folder import RunFolder
 from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
@@ -37,7 +37,6 @@ from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
 from regard.search import Constraint, MinimumRisk, Sampling, SearchOptions
-from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
 
@@ -168,16 +167,23 @@ class Model:
             for found in least_risky(searching, texts, risk, options=options, section=self.recipe.evaluation):
                 yield self._with_alignment(found) if capture else found
             return
+        predictor = self._predictor(options, prefix, constraint, ahead)
+        for prediction in predictor.run(texts, first):
+            yield self._with_alignment(prediction) if capture else prediction
+
+    def _predictor(
+        self, options: SearchOptions, prefix: str, constraint: Constraint | None, ahead: int | None
+    ) -> Predictor | Labeller:
+        """What answers texts."""
         capacity, longest = self.recipe.search.batch_sentences, self.longest_source
         if ahead is None and self.collation.source.pictures:
             ahead = capacity  # they are many times larger than texts
-        predictor: Predictor | Labeller
         if isinstance(self.system, Labelling):
             if prefix or options.sample or options.stochastic or constraint:
                 raise UsageError(
                     f"a model of shape {self.recipe.model.shape} writes no text to draw, to begin or to constrain"
                 )
-            predictor = Labeller(
+            return Labeller(
                 self.system,
                 self.collation,
                 self.texts.target,
@@ -186,21 +192,18 @@ class Model:
                 max_source=longest,
                 ahead=ahead,
             )
-        else:
-            scorer, collation = self._writer(covering=bool(options.coverage_penalty))
-            predictor = Predictor(
-                scorer,
-                collation,
-                options=options,
-                prefix=prefix,
-                constraint=constraint,
-                capacity=capacity,
-                max_source=longest,
-                ahead=ahead,
-                engine=self.engine,
-            )
-        for prediction in predictor.run(texts, first):
-            yield self._with_alignment(prediction) if capture else prediction
+        scorer, collation = self._writer(covering=bool(options.coverage_penalty))
+        return Predictor(
+            scorer,
+            collation,
+            options=options,
+            prefix=prefix,
+            constraint=constraint,
+            capacity=capacity,
+            max_source=longest,
+            ahead=ahead,
+            engine=self.engine,
+        )
 
     def _generator(self) -> tuple[EncoderDecoder, TextCollation]:
         """The parts of a model that writes texts."""
@@ -217,13 +220,8 @@ class Model:
         if not prediction.text.strip():
             return prediction
         source = prediction.source
-        if prediction.cut_source:  # what was read of it
-            text, *columns = self.collation.source.columns(source)
-            spans = encode_beginning(self.texts.source, text).spans[: self.longest_source]
-            text = text[: spans[-1][1]]
-            factors, words = len(self.texts.factors), len(words_of(text))
-            kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
-            source = "\t".join((text, *kept, *columns[factors:]))
+        if prediction.cut_source:
+            source = as_read(source, self.collation.source, self.longest_source)
         return prediction.with_alignment(self.align([(source, prediction.text)])[0])
 
     def score_many(self, pairs: Iterable[tuple[str, str]], *, batch: int = 64) -> Iterator[PairScore]:
