@@ -160,9 +160,6 @@ class AttentiveDecoder(Decoder):
             said.append(fed)
         return torch.cat(said, dim=1)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(hidden)
-
     def start(self, memory: Memory) -> RecurrentState:
         cell = self.bridge.start(memory).unsqueeze(1)
         return RecurrentState(cell=cell, fed=self._nothing(cell), attended=Attended.prepared(self.attention, memory))

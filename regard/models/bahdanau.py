@@ -71,9 +71,6 @@ class BahdanauDecoder(Decoder):
             contexts.append(context)
         return self._deep(torch.cat(before, dim=1), embedded, torch.cat(contexts, dim=1))
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(hidden)
-
     def start(self, memory: Memory) -> RecurrentState:
         return RecurrentState(
             cell=self.bridge.start(memory).unsqueeze(1), attended=Attended.prepared(self.attention, memory)

@@ -37,9 +37,6 @@ class InitialStateDecoder(Decoder):
         outputs = self.network.roll(self._embed(inputs), self.bridge.start(memory))
         return dropout(outputs, self.dropout, self.training)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(hidden)
-
     def start(self, memory: Memory) -> RecurrentState:
         return RecurrentState(cell=self.bridge.start(memory).unsqueeze(1))
 
@@ -90,9 +87,6 @@ class EveryStepDecoder(Decoder):
         embedded, context = self._embed(inputs), self._context(memory)
         both, every = self._inputs(embedded, context)
         return self._deep(self.network.roll(both, self.bridge.of(context)), embedded, every)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(hidden)
 
     def start(self, memory: Memory) -> RecurrentState:
         context = self._context(memory)

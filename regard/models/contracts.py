@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch, Source, Sources
 from regard.errors import ModelError
 from regard.models.memory import Memory
-from regard.nn import StateSize
+from regard.nn import Projection, StateSize
 
 
 class State(Protocol):
@@ -83,6 +83,8 @@ class Decoder(nn.Module, ABC):
     """Whether no step waits for the one before it when the inputs are given: the inputs of training are mixed with own
     outputs in two passes where it is so, and step by step where it is not."""
 
+    output: nn.Linear
+
     @property
     def longest(self) -> int | None:
         """The most tokens it can read, START included; None where there is no such limit."""
@@ -92,9 +94,13 @@ class Decoder(nn.Module, ABC):
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         """All steps at once, teacher-forced: (B, M) → (B, M, D)."""
 
-    @abstractmethod
+    def projection(self, hidden: Tensor) -> Projection:
+        """(..., D) → logits (..., V) to be made, apart from `hidden` so that loss and search can work in chunks."""
+        return Projection(hidden, self.output.weight, self.output.bias)
+
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., D) → (..., V), apart from `hidden` so that loss and search can work in chunks."""
+        """(..., D) → (..., V)."""
+        return self.projection(hidden).logits()
 
     @abstractmethod
     def start(self, memory: Memory) -> State:

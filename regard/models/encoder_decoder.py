@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Decoder, Encoder, Joining, Loss, State, Step, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, single
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution
 
 
 class EncoderDecoder(System):
@@ -29,20 +29,20 @@ class EncoderDecoder(System):
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
-        return likelihood_loss(hidden, self.decoder.logits, batch, smoothing)
+        return likelihood_loss(hidden, self.decoder.projection, batch, smoothing)
 
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         """log p(y_i | y_{<i}, x) of given targets, teacher-forced: (B, M), 0 at padding."""
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
-        return chosen_log_probabilities(hidden, self.decoder.logits, batch)
+        return chosen_log_probabilities(hidden, self.decoder.projection, batch)
 
     def log_distribution(self, batch: Batch) -> Tensor:
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
-        return log_distribution(hidden, self.decoder.logits, batch)
+        return log_distribution(hidden, self.decoder.projection, batch)
 
     def start(self, sources: Sources) -> State:
         return self.decoder.start(self.memory(sources))
 
     def step(self, tokens: Tensor, state: State) -> Step:
         hidden, state = self.decoder.step(tokens, state)
-        return Step(log_probabilities=single(self.decoder.logits(hidden)).log_softmax(-1), state=state)
+        return Step(log_probabilities=self.decoder.logits(hidden).log_softmax(-1), state=state)

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Encoder, Joining, Loss, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, single
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution
 from regard.models.memory import Memory
-from regard.nn import dropout
+from regard.nn import Projection, dropout
 from regard.special import FIRST_FREE
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
@@ -33,12 +33,14 @@ class Labelling(System):
         """What can be asked about: (B, M, D)."""
 
     @abstractmethod
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(..., D) → (..., V)."""
+    def projection(self, hidden: Tensor) -> Projection:
+        """(..., D) → logits (..., V) to be made."""
 
-    def of_items(self, hidden: Tensor) -> Tensor:
-        """The logits of items alone: (..., D) → (..., V - FIRST_FREE)."""
-        return self.logits(hidden)[..., FIRST_FREE:]
+    def of_items(self, hidden: Tensor) -> Projection:
+        """Of items alone: (..., D) → logits (..., V - FIRST_FREE) to be made."""
+        whole = self.projection(hidden)
+        bias = None if whole.bias is None else whole.bias[FIRST_FREE:]
+        return Projection(whole.features, whole.weight[FIRST_FREE:], bias)
 
     def asked(self, batch: Batch) -> Batch:
         """A batch whose outputs are counted from the first item; no place is asked for what is no item."""
@@ -59,7 +61,7 @@ class Labelling(System):
 
     def log_probabilities(self, sources: Sources) -> Tensor:
         """What is said at every place: (B, M, V); of reserved ids that they cannot be."""
-        said = single(self.of_items(self.places(self.memory(sources)))).log_softmax(-1)
+        said = self.of_items(self.places(self.memory(sources))).logits().log_softmax(-1)
         return functional.pad(said, (FIRST_FREE, 0), value=-math.inf)
 
 
@@ -85,8 +87,8 @@ class Acceptor(Labelling):
     def places(self, memory: Memory) -> Tensor:
         return dropout(memory.summary, self.dropout, self.training).unsqueeze(1)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.head(hidden)
+    def projection(self, hidden: Tensor) -> Projection:
+        return Projection(hidden, self.head.weight, self.head.bias)
 
 
 class Rater(Acceptor):
@@ -104,7 +106,7 @@ class Rater(Acceptor):
 
     def numbers(self, sources: Sources) -> Tensor:
         """An answer for each row: (B, 1)."""
-        return single(self.logits(self.places(self.memory(sources)))).squeeze(-1)
+        return self.projection(self.places(self.memory(sources))).logits().squeeze(-1)
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:  # noqa: ARG002
         total = 0.5 * (self.numbers(batch.sources) - batch.outputs).square().sum()
@@ -131,8 +133,8 @@ class Transducer(Labelling):
     def places(self, memory: Memory) -> Tensor:
         return dropout(in_source_order(memory), self.dropout, self.training)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.head(hidden)
+    def projection(self, hidden: Tensor) -> Projection:
+        return Projection(hidden, self.head.weight, self.head.bias)
 
 
 class MaskedLanguageModel(Labelling):
@@ -151,8 +153,8 @@ class MaskedLanguageModel(Labelling):
     def places(self, memory: Memory) -> Tensor:
         return in_source_order(memory)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(self.norm(functional.gelu(self.dense(hidden)))) + self.bias
+    def projection(self, hidden: Tensor) -> Projection:
+        return Projection(self.norm(functional.gelu(self.dense(hidden))), self.output.weight, self.bias)
 
 
 def in_source_order(memory: Memory) -> Tensor:

@@ -7,37 +7,31 @@ Shapes: B rows, M places, R places that are asked about, V vocabulary, D width.
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.models.contracts import Loss
-from regard.nn import smoothed_cross_entropy
+from regard.nn import Projection, projected_cross_entropy
 
-Project = Callable[[Tensor], Tensor]
-"""(R, D) → logits (R, V)."""
+Project = Callable[[Tensor], Projection]
+"""(R, D) → logits (R, V) to be made."""
 
 
 def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: float) -> Loss:
     """Cross-entropy at the places of a batch, from hidden states (B, M, D)."""
     asked = hidden[batch.mask]  # (R, D)
-    total, likelihood = smoothed_cross_entropy(single(project(asked)), batch.outputs[batch.mask], smoothing)
-    return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood.detach()})
+    total, likelihood = projected_cross_entropy(project(asked), batch.outputs[batch.mask], smoothing)
+    return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood})
 
 
 def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
     """log p of the whole vocabulary at the places of a batch, from hidden states (B, M, D): (R, V)."""
-    return single(project(hidden[batch.mask])).log_softmax(-1)
+    return project(hidden[batch.mask]).logits().log_softmax(-1)
 
 
 def chosen_log_probabilities(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
     """log p of the outputs of a batch, from hidden states (B, M, D): (B, M), 0 at padding."""
-    logits = single(project(hidden[batch.mask]))  # (R, V)
+    logits = project(hidden[batch.mask]).logits()  # (R, V)
     labels = batch.outputs[batch.mask].unsqueeze(-1)
     chosen = logits.gather(-1, labels).squeeze(-1) - logits.logsumexp(-1)  # (R,)
     return chosen.new_zeros(batch.mask.shape).masked_scatter(batch.mask, chosen)
-
-
-def single(logits: Tensor) -> Tensor:
-    """Half precision is widened before probabilities are made of it."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))

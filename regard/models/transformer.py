@@ -207,9 +207,6 @@ class TransformerDecoder(Decoder):
             states = layer(states, layer.prepare(memory.states), mask, relations)
         return self.norm(states)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.output(hidden)
-
     def start(self, memory: Memory) -> TransformerState:
         return TransformerState(
             memory=tuple(keys for layer in self._layers() if (keys := layer.prepare(memory.states)) is not None),

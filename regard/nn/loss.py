@@ -1,9 +1,31 @@
 """Cross-entropy over a sequence, with label smoothing.
 
-Shapes: R real tokens, V vocabulary.
+Shapes: R real tokens, C of them at a time, V vocabulary, D width.
 """
 
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
 from torch import Tensor
+from torch.nn import functional
+
+AT_A_TIME: Final = 1 << 20
+"""Logits that are there at once: 4 MB in single precision, which a cache can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Logits that are not made yet: x Wᵀ + b."""
+
+    features: Tensor  # (..., D)
+    weight: Tensor  # (V, D)
+    bias: Tensor | None = None  # (V,)
+
+    def logits(self) -> Tensor:
+        """(..., V), in single precision at least: probabilities are made of nothing narrower."""
+        made = functional.linear(self.features, self.weight, self.bias)
+        return made.to(torch.promote_types(made.dtype, torch.float32))
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -17,3 +39,70 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
         return likelihood, likelihood
     uniform = (normaliser - logits.mean(-1)).sum()
     return (1 - smoothing) * likelihood + smoothing * uniform, likelihood
+
+
+def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The same of logits that are never all there: features (R, D) → scalars; the second has no gradient.
+
+    A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
+    again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
+    """
+    total, likelihood = _Projected.apply(projection.features, projection.weight, projection.bias, labels, smoothing)
+    return total, likelihood
+
+
+class _Projected(torch.autograd.Function):
+    """The gradient of the loss is the same up to a factor whatever comes after it, so it is made in the forward pass.
+
+    With p = softmax(x Wᵀ + b) and the target distribution q: ∂/∂logits = p - q.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        kind, (tokens, vocabulary) = features.device.type, (len(features), len(weight))
+        narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
+        wide = torch.promote_types(narrow, torch.float32)
+        learns_features, learns_weight, learns_bias, *_ = ctx.needs_input_grad
+        inputs, table = features.to(narrow), weight.to(narrow)
+        shift = None if bias is None else bias.to(narrow)
+        of_features = torch.empty_like(inputs) if learns_features else None
+        of_weight = torch.zeros_like(weight, dtype=wide) if learns_weight else None
+        of_bias = torch.zeros(vocabulary, dtype=wide, device=weight.device) if learns_bias else None
+        likelihood, uniform = features.new_zeros(2, dtype=wide)
+        at_a_time = max(1, AT_A_TIME // vocabulary)
+        with torch.autocast(kind, enabled=False):
+            for start in range(0, tokens, at_a_time):
+                rows = slice(start, start + at_a_time)
+                part, answers = inputs[rows], labels[rows].unsqueeze(-1)
+                said = functional.linear(part, table, shift).to(wide)  # (C, V)
+                torch.log_softmax(said, -1, out=said)
+                likelihood -= said.gather(-1, answers).sum()
+                if smoothing:
+                    uniform -= said.sum() / vocabulary
+                if not (learns_features or learns_weight or learns_bias):
+                    continue
+                error = said.exp_()
+                if smoothing:
+                    error -= smoothing / vocabulary
+                error.scatter_add_(-1, answers, error.new_full(answers.shape, smoothing - 1))
+                if of_bias is not None:
+                    of_bias += error.sum(0)
+                narrowed = error.to(narrow)
+                if of_features is not None:
+                    torch.mm(narrowed, table, out=of_features[rows])
+                if of_weight is not None and narrow == wide:
+                    of_weight.addmm_(narrowed.t(), part)
+                elif of_weight is not None:
+                    of_weight += narrowed.t() @ part
+        ctx.save_for_backward(of_features, of_weight, of_bias)
+        ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
+        total = (1 - smoothing) * likelihood + smoothing * uniform
+        ctx.mark_non_differentiable(likelihood)
+        return total, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        made = zip(ctx.saved_tensors, ctx.types, strict=True)
+        return *(None if gradient is None else (gradient * factor).to(kind) for gradient, kind in made), None, None

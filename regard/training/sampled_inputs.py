@@ -14,7 +14,6 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.errors import ModelError
 from regard.models import Decoder, EncoderDecoder, Loss, Memory, System
-from regard.models.likelihood import single
 from regard.special import END, PAD, START
 from regard.training.decay import Decay
 from regard.training.objective import Objective
@@ -94,7 +93,7 @@ def drawn(logits: Tensor, draw: Draw) -> Tensor:
     sample, where `torch.multinomial` draws one for each token of the vocabulary, at several times the cost. Logits
     that are not finite give some token, for it is the loss that tells of them.
     """
-    words = single(logits).index_fill(-1, torch.tensor(NEVER_READ, device=logits.device), -torch.inf)
+    words = logits.index_fill(-1, torch.tensor(NEVER_READ, device=logits.device), -torch.inf)
     if draw == "best":
         return words.argmax(-1)
     sums = words.softmax(-1).cumsum(-1, dtype=torch.float64)

@@ -165,7 +165,7 @@ def test_probabilities_are_those_of_items_and_sum_to_one(shape: str) -> None:
     said = system.log_probabilities(batch.sources).exp()
     torch.testing.assert_close(said.sum(-1), torch.ones_like(said[..., 0]))
     assert not said[..., :FIRST_FREE].any()
-    logits = system.logits(system.places(system.memory(batch.sources)))[batch.mask][:, FIRST_FREE:]
+    logits = system.projection(system.places(system.memory(batch.sources))).logits()[batch.mask][:, FIRST_FREE:]
     labels = batch.outputs[batch.mask] - FIRST_FREE
     expected = functional.cross_entropy(logits, labels, label_smoothing=0.2, reduction="sum")
     torch.testing.assert_close(system.loss(batch, smoothing=0.2).sum, expected)
