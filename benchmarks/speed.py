@@ -29,12 +29,12 @@ from peers.driving import Bench, drive
 from peers.install import SHARED, install_all
 from peers.page import write_pages
 from peers.processes import Failed
-from peers.record import Record, add, begin, keep, machine, note_peers, rounds_done
+from peers.record import Record, begin, is_done, keep, machine, note_peers, put
 from peers.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 3
-STEPS = {"A": 100, "B": 40, "C": 60}
+STEPS = {"A": 60, "B": 40, "C": 40}
 LEARNING = {"A": 800, "B": 250, "C": 250}
 """Steps of the models that are decoded with: enough to end sentences where they end."""
 
@@ -85,11 +85,13 @@ def told_of(run: Path, name: str, steps: int) -> dict[str, object]:
     return {"told": SHAPES[name].told, "steps": steps, "BLEU": metrics.get("BLEU", {}).get("value")}
 
 
-def measure(cells: Sequence[Cell], bench: Bench, rounds: int, record: Record, results: Path) -> None:
+def measure(
+    cells: Sequence[Cell], bench: Bench, rounds: int, record: Record, results: Path, *, retry: bool = False
+) -> None:
     """All rounds of all cells, as far as they are not done."""
     for number in range(1, rounds + 1):
         for cell in cells:
-            if rounds_done(record, cell.key) >= number:
+            if is_done(record, cell.key, number, retry=retry):
                 continue
             fault = record["peers"].get(cell.system, {}).get("fault")
             began = time.perf_counter()
@@ -97,7 +99,7 @@ def measure(cells: Sequence[Cell], bench: Bench, rounds: int, record: Record, re
                 result = {"fault": f"does not install: {fault}"} if fault else drive(cell, bench)
             except (Failed, ValueError, OSError) as error:
                 result = {"fault": str(error)}
-            add(record, cell.key, result)
+            put(record, cell.key, number, result)
             keep(record, results)
             told = str(result.get("fault", "")).splitlines()[-1:] or [f"{time.perf_counter() - began:.0f} s"]
             print(f"round {number}, {cell.key}: {told[0][-200:]}", flush=True)
@@ -131,6 +133,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--models", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES), help="A, B, C")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that everything works")
     parser.add_argument("--again", action="store_true", help="begin anew, whatever there is")
+    parser.add_argument("--retry", action="store_true", help="run again what has failed")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else ROUNDS)
@@ -160,7 +163,7 @@ def main() -> None:
     keep(record, options.results)
     train_models(bench, [name for name in SHAPES if any(c.kind == "decode" and c.model == name for c in cells)], record)
     keep(record, options.results)
-    measure(cells, bench, options.rounds, record, options.results)
+    measure(cells, bench, options.rounds, record, options.results, retry=options.retry)
     write_pages(record, pages)
     print(f"the page is {pages / 'performance.md'}")
 

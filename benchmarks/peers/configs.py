@@ -55,7 +55,7 @@ def regard_recipe(
 
 
 def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, precision: str = "fp32") -> Tree:
-    """Eole 0.6; a custom architecture, for `rnn` knows no two-way encoder."""
+    """Eole 0.6; a custom architecture, for `rnn` knows no two-way encoder. It need not tell how sharp attention is."""
     model: Tree = {
         "architecture": "transformer", "hidden_size": shape.width, "layers": shape.layers, "heads": shape.heads,
         "transformer_ff": shape.inner, "add_qkvbias": True, "add_final_linear_bias": True, "add_ffnbias": True,
@@ -90,7 +90,7 @@ def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, preci
             "batch_size": BATCH, "normalization": "tokens", "optim": "adam", "learning_rate": RATE,
             "bucket_size": BUCKET,
             "decay_method": "none", "dropout": [DROPOUT], "attention_dropout": [DROPOUT], "label_smoothing": 0.1,
-            "param_init_method": "xavier_uniform",
+            "param_init_method": "xavier_uniform", "log_attention_entropy": False,
         },
         "model": {**model, "share_embeddings": True, "share_decoder_embeddings": True},
     }  # fmt: skip
@@ -110,7 +110,7 @@ def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
         }  # fmt: skip
     return {
         "seed": 1, "share_vocab": True, "src_vocab": str(corpus.vocabulary), "tgt_vocab": str(corpus.vocabulary),
-        "overwrite": True, "save_data": str(folder / "data"), "report_every": REPORT, "transforms": [],
+        "overwrite": True, "save_data": str(folder / "data"), "report_every": REPORT,
         "data": {
             "train": {
                 "path_src": str(corpus.file("train.src")), "path_tgt": str(corpus.file("train.tgt")),
@@ -121,7 +121,7 @@ def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
                 "transforms": [],
             },
         },
-        "save_model": str(folder / "model"), "world_size": 1, "gpu_ranks": [], "train_steps": steps,
+        "save_model": str(folder / "model"), "train_steps": steps,
         "valid_steps": 1_000_000, "save_checkpoint_steps": steps, "batch_type": "tokens", "batch_size": BATCH,
         "normalization": "tokens", "optim": "adam", "learning_rate": RATE, "decay_method": "none",
         "bucket_size": BUCKET,

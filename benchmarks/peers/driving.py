@@ -175,8 +175,9 @@ def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
     folder, figures = bench.work(cell), {}
     folder.mkdir(parents=True, exist_ok=True)
     for one in settings(batch=(64, 1), ends=("forced",), sentences=dict(bench.sentences)):
-        count, beam, batch = int(str(one["sentences"])), int(str(one["beam"])), int(str(one["batch"]))
-        few = [lines[index * len(lines) // count] for index in range(min(count, len(lines)))]
+        count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
+        count = min(count, len(lines))
+        few = [lines[index * len(lines) // count] for index in range(count)]
         (folder / "source.txt").write_text("".join(f"{line}\n" for line in few), encoding="utf-8")
         ran = bench.run(decoding_command(cell, bench, beam, batch), where=folder)
         seconds = read_seconds(ran.output)

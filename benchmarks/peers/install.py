@@ -58,7 +58,7 @@ PEERS = {
         Peer(
             name="joeynmt",
             package="joeynmt==2.3.0",
-            further=("subword-nmt", "matplotlib"),
+            further=("subword-nmt", "matplotlib", "importlib-metadata"),
             help=("-m", "joeynmt", "--help"),
             asks="protobuf<3.21",
         ),
@@ -117,25 +117,29 @@ def install_shared(folder: Path, root: Path) -> None:
 
 
 def install(peer: Peer, folder: Path, root: Path) -> Installed:
-    """Make the environment of a peer unless it is there, and say whether the peer starts in it."""
-    venv, stamp = folder / "venvs" / peer.name, folder / "venvs" / f"{peer.name}.json"
-    wanted = json.dumps([peer.package, *peer.further])
+    """Make the environment of a peer unless it is there and the peer starts in it."""
+    stamp = folder / "venvs" / f"{peer.name}.json"
+    done = {"wanted": json.dumps([SHARED, peer.package, peer.further]), "fault": ""}
     fault = ""
-    if not stamp.exists() or json.loads(stamp.read_text())["wanted"] != wanted:
+    if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != done:
         print(f"installing {peer.package}", flush=True)
-        fault = run_quietly([sys.executable, "-m", "venv", "--without-pip", "--clear", venv])
-        if not fault:
-            site = next(venv.glob("lib/python*/site-packages"))
-            (site / "shared.pth").write_text(f"{folder / 'shared'}\n", encoding="utf-8")
-            pip = [sys.executable, "-m", "pip", "--python", python_of(folder, peer.name)]
-            fault = pip_install(pip, root, peer.further) if peer.further else ""
-            fault = fault or pip_install(pip, root, [peer.package], "--no-deps")
-        if not fault:
-            fault = run_quietly([python_of(folder, peer.name), *peer.help])
-        replace_file(stamp, json.dumps({"wanted": wanted, "fault": fault}).encode())
-    fault = json.loads(stamp.read_text())["fault"]
+        fault = make_environment(peer, folder, root)
+        replace_file(stamp, json.dumps({**done, "fault": fault}).encode())
     note = f"asks for {peer.asks}, which it was not given" if peer.asks else ""
     return Installed(name=peer.name, package=peer.package, torch=SHARED[0], fault=fault, note=note)
+
+
+def make_environment(peer: Peer, folder: Path, root: Path) -> str:
+    """Returns why it does not work, or nothing."""
+    venv, python = folder / "venvs" / peer.name, python_of(folder, peer.name)
+    fault = run_quietly([sys.executable, "-m", "venv", "--without-pip", "--clear", venv])
+    if fault:
+        return fault
+    site = next(venv.glob("lib/python*/site-packages"))
+    (site / "shared.pth").write_text(f"{folder / 'shared'}\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    fault = pip_install(pip, root, peer.further) if peer.further else ""
+    return fault or pip_install(pip, root, [peer.package], "--no-deps") or run_quietly([python, *peer.help])
 
 
 def install_all(names: Sequence[str], folder: Path, root: Path) -> dict[str, Installed]:

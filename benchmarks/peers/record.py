@@ -54,9 +54,13 @@ def note_peers(record: Record, peers: Mapping[str, Installed]) -> None:
         record["peers"][name] = asdict(one)
 
 
-def rounds_done(record: Record, key: str) -> int:
-    return len(record["cells"].get(key, []))
+def is_done(record: Record, key: str, number: int, *, retry: bool) -> bool:
+    """Whether a cell has a result of this round; with `retry`, one that is no fault."""
+    rounds = record["cells"].get(key, [])
+    return len(rounds) >= number and not (retry and "fault" in rounds[number - 1])
 
 
-def add(record: Record, key: str, result: Mapping[str, Any]) -> None:
-    record["cells"].setdefault(key, []).append(dict(result))
+def put(record: Record, key: str, number: int, result: Mapping[str, Any]) -> None:
+    """Set the result of a round; rounds come in order."""
+    rounds = record["cells"].setdefault(key, [])
+    rounds[number - 1 : number] = [dict(result)]

@@ -161,6 +161,10 @@ def test_rounds_go_by_turns_and_go_on_where_they_stopped(tmp_path: Path, monkeyp
     assert kept["cells"][cells[2].key] == [{"fault": "does not install: gone"}] * 2
     speed.measure(cells, None, 3, kept, tmp_path / "speed.json")
     assert asked[4:] == ["regard", "eole"]
+    monkeypatch.setattr(speed, "drive", lambda cell, bench: {"seconds": 2.0})
+    speed.measure(cells, None, 3, kept, tmp_path / "speed.json", retry=True)
+    assert kept["cells"][cells[0].key] == [{"seconds": 1.0}] * 3
+    assert kept["cells"][cells[1].key] == [{"seconds": 2.0}] * 3
 
 
 def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:

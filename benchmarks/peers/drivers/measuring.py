@@ -58,7 +58,8 @@ def training_batches(pairs: Sequence[tuple[Ids, Ids]], tokens: int, seed: int) -
 
 def chosen(rows: Sequence[Ids], count: int) -> list[Ids]:
     """So many sentences, evenly spread over the set, so that a part of it has the lengths of the whole."""
-    return [rows[index * len(rows) // count] for index in range(min(count, len(rows)))]
+    count = min(count, len(rows))
+    return [rows[index * len(rows) // count] for index in range(count)]
 
 
 def by_length(rows: Sequence[Ids], batch: int) -> list[list[Ids]]:
