@@ -172,8 +172,9 @@ def decode(cell: Cell, bench: Bench) -> Result:
 def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
     """Eole and OpenNMT-py with what they have just trained: too little to end by itself, so with forced length only."""
     lines = bench.corpus.file("test.src").read_text(encoding="utf-8").splitlines()
-    folder, figures = bench.work(cell), {}
+    folder = bench.work(cell)
     folder.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, object] = {}
     for one in settings(batch=(64, 1), ends=("forced",), sentences=dict(bench.sentences)):
         count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
         count = min(count, len(lines))
@@ -183,7 +184,7 @@ def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
         seconds = read_seconds(ran.output)
         key = f"forced batch {batch} beam {beam}"
         figures[key] = {"sentences": len(few), "seconds": seconds, "rate": len(few) / seconds, "bytes": ran.bytes}
-    return dict(figures)
+    return figures
 
 
 def decoding_command(cell: Cell, bench: Bench, beam: int, batch: int) -> list[str | Path]:

@@ -66,7 +66,7 @@ PEERS = {
             name="yoyodyne",
             package="yoyodyne==0.5.27",
             further=("lightning", "maxwell", "omegaconf", "torchmetrics", "wandb", "jsonargparse[signatures]<5"),
-            help=("-m", "yoyodyne.cli.main", "--help"),
+            help=("-c", "from yoyodyne.cli.main import main; main()", "--help"),
             asks="torchaudio, torchvision",
         ),
     )

