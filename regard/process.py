@@ -6,6 +6,7 @@ set in the environment is kept. A process that is one of several finds in its en
 
 import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,9 @@ MEETING: Final = "REGARD_MEETING"
 
 SUPERVISOR: Final = "REGARD_SUPERVISOR"
 """In the environment of a worker: the process that started it."""
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""What a process may be asked to stop by: from a keyboard, by a system, by Slurm before time is over."""
 
 _IS_LOOPBACK: Final = 0x8
 _M_TRIM_THRESHOLD: Final = -1

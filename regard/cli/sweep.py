@@ -3,7 +3,7 @@
 import typer
 
 from regard.cli.console import messages, split_settings, terminal_width
-from regard.errors import RegardError, UsageError
+from regard.errors import UsageError
 
 
 def sweep(
@@ -40,5 +40,5 @@ def sweep(
     for note in (*result.notes, *(f"failed: {each}" for each in result.failures)):
         console.print(note)
     console.print(f"the table is in {result.folder / 'sweep.md'}, with a picture in {result.folder / 'sweep.html'}")
-    if result.failures:
-        raise typer.Exit(RegardError.exit_code)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)

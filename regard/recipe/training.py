@@ -37,6 +37,15 @@ class FallSection(Section):
     least: float = Field(0.0, ge=0, le=1, description="Share of the peak below which it does not fall.")
 
 
+FALLING = {
+    "factor": ("by_epoch", "plateau"),
+    "after_epochs": ("by_epoch",),
+    "after_validations": ("plateau",),
+    "least": ("by_epoch", "plateau"),
+}
+"""Which schedules a setting of `fall` is for."""
+
+
 class TrainingSection(Section):
     """How the parameters are found."""
 
@@ -123,6 +132,13 @@ class TrainingSection(Section):
                 f"`patience: {self.patience}` ends training before the rate can fall after "
                 f"{self.fall.after_validations} validations; give more `patience` or fewer `fall.after_validations`"
             )
+        if self.optimizer == "sgd" and self.betas != TrainingSection.model_fields["betas"].default:
+            raise ValueError("`betas` has no effect on `optimizer: sgd`, which has `momentum`: leave it out")
+        for name, schedules in FALLING.items():
+            if self.schedule not in schedules and getattr(self.fall, name) != FallSection.model_fields[name].default:
+                raise ValueError(
+                    f"`fall.{name}` has no effect on `schedule: {self.schedule}`; it is for {' and '.join(schedules)}"
+                )
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"`betas` are {self.betas}; each must be at least 0 and below 1")
         for name, factor in self.rates.items():

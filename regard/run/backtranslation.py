@@ -109,8 +109,15 @@ def backtranslate(recipe: Recipe, plan: Plan, *, tell: Tell = print, overwrite: 
     """Do all of it, going on where an earlier call stopped, into a folder beside the recipe's own."""
     check_recipe(recipe, plan)
     work = _Work(recipe, plan, tell)
-    if overwrite:
-        work.clear()
+    home = RunFolder(work.folder)
+    home.make()
+    with home.locked():
+        if overwrite:
+            work.clear()
+        return _done(work, plan)
+
+
+def _done(work: "_Work", plan: Plan) -> Backtranslated:
     ledger = work.read()
     work.learn_texts()
     runs = work.train(

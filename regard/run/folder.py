@@ -53,8 +53,8 @@ class RunFolder:
         self.lock = path / ".lock"
         self.checkpoints = Checkpoints(path / "checkpoints")
 
-    def create(self) -> None:
-        """Make the folder, or say why it cannot be. Files of others are never written over."""
+    def make(self) -> None:
+        """Make the folder, or say why it cannot be."""
         try:
             make_folder(self.path)
         except OSError as error:
@@ -62,7 +62,13 @@ class RunFolder:
                 f"{self.path}: the run folder cannot be made ({error.strerror}); choose another with run=FOLDER"
             ) from error
         if not os.access(self.path, os.W_OK):
-            raise UsageError(f"{self.path}: the run folder cannot be written to; choose another with run=FOLDER")
+            raise UsageError(
+                f"{self.path}: the run folder cannot be written to; make it writable, or choose another with run=FOLDER"
+            )
+
+    def create(self) -> None:
+        """Make the folder for a run. Files of others are never written over."""
+        self.make()
         taken = [name for name in (*FILES, *self._texts(), self.data.name) if (self.path / name).exists()]
         if taken and not (self.lock.exists() or self.begun):
             raise UsageError(
@@ -82,15 +88,22 @@ class RunFolder:
             for name in FILES:
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:
-            raise UsageError(
-                f"{self.path}: the earlier run cannot be deleted ({error.strerror}); choose another with run=FOLDER"
-            ) from error
+            raise self._cannot_delete(error) from error
         self.clear_beginning()
 
     def clear_beginning(self) -> None:
         """Delete what a run writes before it learns anything."""
-        for path in (self.recipe, self.log, self.stores, *(self.path / name for name in self._texts())):
-            path.unlink(missing_ok=True)
+        try:
+            for path in (self.recipe, self.log, self.stores, *(self.path / name for name in self._texts())):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._cannot_delete(error) from error
+
+    def _cannot_delete(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"{self.path}: the earlier run cannot be deleted ({error}); delete it yourself, or choose another folder "
+            "with run=FOLDER"
+        )
 
     def _texts(self) -> list[str]:
         """The files of tokenizers that are there, of whichever recipe."""

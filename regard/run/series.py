@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from regard.data.store import hash_file
 from regard.errors import DataError, DivergedError, UsageError
 from regard.files import replace_file
+from regard.process import cores
 from regard.recipe import dump_recipe
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.run.crews import module_paths
@@ -64,11 +65,6 @@ class Failed:
 
 
 Result = Finished | Failed
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(workers: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from regard.errors import ModelError, RegardError
+from regard.errors import ModelError, RegardError, out_of_memory
 from regard.run.folder import TEXT
 from regard.run.model import Model
 from regard.run.prediction import Prediction
@@ -39,16 +39,17 @@ class Asked:
         """This as JSON has it, without levels."""
         demands = {"constraint": self.constraint.record()} if self.constraint else {}
         form = {"align": self.form.align, "jsonl": self.form.jsonl}
-        return {**asdict(self.options), "prefix": self.prefix, **form, **demands}
+        numbers = {} if self.form.probable else {"probable": False}
+        return {**asdict(self.options), "prefix": self.prefix, **form, **numbers, **demands}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Asked":
         """What `record` gave."""
         options = dict(record)
         prefix, align, jsonl = options.pop("prefix"), options.pop("align"), options.pop("jsonl")
-        demands = options.pop("constraint", None)
+        demands, probable = options.pop("constraint", None), options.pop("probable", True)
         constraint = None if demands is None else Constraint.from_record(demands)
-        form = Form(best=options["best"], align=align, jsonl=jsonl)
+        form = Form(best=options["best"], align=align, jsonl=jsonl, probable=probable)
         return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint)
 
 
@@ -139,10 +140,9 @@ class ShardPredictor:
         except RegardError as error:
             return Outcome(fault=str(error))
         except Exception as error:
-            memory = isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error)
-            if not memory:
+            if not out_of_memory(error):
                 traceback.print_exc()
-            return Outcome(fault=f"{type(error).__name__}: {error}".removesuffix(": "), lost=memory)
+            return Outcome(fault=f"{type(error).__name__}: {error}".removesuffix(": "), lost=out_of_memory(error))
 
     def answer(self, task: Task) -> Answer:
         tally = Tally()

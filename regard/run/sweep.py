@@ -13,6 +13,7 @@ from regard.errors import UsageError
 from regard.metrics.spread import Spread, spread
 from regard.recipe.schema import Recipe
 from regard.run.api import Files, recipe_for
+from regard.run.folder import RunFolder
 from regard.run.grid import Combination, parse_grid
 from regard.run.series import Failed, Finished, Job, Result, lower_is_better, train_all
 
@@ -25,7 +26,7 @@ class Row:
     folder: Path
     validation: Spread | None
     scores: Mapping[str, Mapping[str, Spread]]
-    failures: Mapping[int, str]
+    failures: Mapping[int, Failed]
     minutes: float
 
 
@@ -49,10 +50,15 @@ class Sweep:
     @property
     def failures(self) -> list[str]:
         return [
-            f"{row.combination.name}, seed {seed}: {message}"
+            f"{row.combination.name}, seed {seed}: {failed.message}"
             for row in self.rows
-            for seed, message in row.failures.items()
+            for seed, failed in row.failures.items()
         ]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the first run that failed, 0 where none did."""
+        return next((failed.code for row in self.rows for failed in row.failures.values()), 0)
 
 
 def sweep(
@@ -85,7 +91,10 @@ def sweep(
             name = f"[{len(jobs) + 1}/{len(recipes) * seeds}] {combination.name}, seed {seed}"
             jobs.append(Job(name, recipe.model_copy(update={"run": str(run), "seed": seed})))
             places[combination, seed] = name
-    results = train_all(jobs, workers=workers, tell=tell, overwrite=overwrite)
+    home = RunFolder(folder)
+    home.make()
+    with home.locked():
+        results = train_all(jobs, workers=workers, tell=tell, overwrite=overwrite)
     lower = lower_is_better(base.training.select)
     rows = [
         _row(combination, folder / combination.folder, {seed: results[places[combination, seed]] for seed in numbers})
@@ -113,7 +122,7 @@ def _row(combination: Combination, folder: Path, results: Mapping[int, Result]) 
         folder=folder,
         validation=spread([one.validation for one in ended]) if ended else None,
         scores=scores,
-        failures={seed: result.message for seed, result in results.items() if isinstance(result, Failed)},
+        failures={seed: result for seed, result in results.items() if isinstance(result, Failed)},
         minutes=sum(one.seconds for one in ended) / 60,
     )
 

@@ -39,7 +39,7 @@ def sweep_record(result: Sweep) -> dict[str, object]:
                     group: {name: value.to_json() for name, value in scores.items()}
                     for group, scores in row.scores.items()
                 },
-                "failures": {str(seed): message for seed, message in row.failures.items()},
+                "failures": {str(seed): failed.message for seed, failed in row.failures.items()},
                 "minutes": round(row.minutes, 2),
             }
             for row in result.rows

@@ -1,8 +1,7 @@
 """Training as people ask for it: from a recipe to a run folder that holds a finished, judged model."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
+from regard.run.choosing import choose_weights
 from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
@@ -28,8 +28,6 @@ from regard.training import (
     StartedFrom,
     Trainer,
     Validated,
-    average,
-    load_weights,
     weights,
 )
 from regard.training.compiling import compile_layers
@@ -100,7 +98,7 @@ def train(
         outcome = _run_watched(built, folder, prepared, observers)
         model = built.model
         with processes.working_alone():
-            _choose_weights(built.trainer)
+            outcome = replace(outcome, progress=choose_weights(built.trainer, folder))
             folder.write_weights(weights(model.system))
             model.system.eval()
             if reading := model.best_reading(prepared.valid_examples):
@@ -191,21 +189,6 @@ def _run_watched(built: _Built, folder: RunFolder, prepared: Prepared, observers
         trainer.tell(StartedFrom(trainer.progress, start, tuple(built.start.summary())))
     with watching:
         return trainer.run()
-
-
-def _choose_weights(trainer: Trainer) -> None:
-    """Load the best checkpoint, or the average of the last few where validation finds that better."""
-    progress, checkpoints = trainer.progress, trainer.checkpoints
-    candidates = [checkpoints.model(progress.best_step or progress.step)]
-    if len(progress.validated) > 1:
-        candidates.append(average([checkpoints.model(step) for step in progress.validated]))
-    values: list[float] = []
-    trainer.system.eval()
-    for candidate in candidates:
-        load_weights(trainer.system, candidate)
-        values.append(trainer.validate(trainer.system).value if len(candidates) > 1 else 0.0)
-    values = [value if math.isfinite(value) else -math.inf for value in values]
-    load_weights(trainer.system, candidates[values.index(max(values))])
 
 
 def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:

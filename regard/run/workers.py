@@ -18,7 +18,7 @@ from typing import Final
 
 import regard
 from regard.errors import LostError
-from regard.process import MEETING, SUPERVISOR, cores, loopback
+from regard.process import MEETING, SIGNALS, SUPERVISOR, cores, loopback
 
 GRACE: Final = 15.0
 """Seconds that workers have to end by themselves when one of them is lost."""
@@ -26,7 +26,6 @@ GRACE: Final = 15.0
 STOPPING: Final = 600.0
 """Seconds that workers have to save and end when they are told to stop."""
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 BEGUN: Final = "begun"
 _EVERY: Final = 0.05
 
@@ -126,14 +125,16 @@ def _attempt(crew: Crew, folder: Path, attempt: int, forwarding: _Forwarding) ->
     command = [*crew.command, *(() if begun.exists() else crew.first)]
     forwarding.running = []
     for rank in range(crew.workers):
-        forwarding.running.append(
-            subprocess.Popen(  # noqa: S603
-                command,
-                env=_environment(crew.workers, rank, folder / f"attempt-{attempt}"),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            env=_environment(crew.workers, rank, folder / f"attempt-{attempt}"),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
+        forwarding.running.append(process)
+        if forwarding.number is not None:  # it came while this one was started, and was not handed on to it
+            process.send_signal(forwarding.number)
+            break
     return _wait(forwarding)
 
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from regard.errors import RegardError
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+from regard.process import SIGNALS
 
 
 class Interrupted(RegardError):

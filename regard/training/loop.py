@@ -171,8 +171,8 @@ class Trainer:
                     raise
                 self.optimizer.zero_grad(set_to_none=True)
                 if finer >= FINEST or self.processes.world > 1:
-                    tokens = sum(part.tokens for part in parts)
-                    raise self.no_memory(f"a batch of {tokens:,} tokens does not fit, however it is split") from error
+                    tokens, split = sum(part.tokens for part in parts), ", however it is split" if finer > 1 else ""
+                    raise self.no_memory(f"a batch of {tokens:,} tokens does not fit{split}") from error
                 finer *= 2
 
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:

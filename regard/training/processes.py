@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from torch import distributed
 from torch._C._distributed_c10d import FileStore
 
 from regard.errors import LostError
-from regard.process import MEETING, SUPERVISOR, cores, one_of_several
+from regard.process import MEETING, SIGNALS, SUPERVISOR, cores, one_of_several
 
 PATIENCE: Final = timedelta(days=1)
 """How long a process waits for the others. One that ends is noticed at once, for its connections close; one that
@@ -179,14 +180,33 @@ def joined() -> Iterator[Processes]:
     end_with_supervisor()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    if meeting := os.environ.get(MEETING):
-        store = FileStore(meeting, world)
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=PATIENCE)
-    else:
-        distributed.init_process_group(backend, init_method="env://", timeout=PATIENCE)
+    with ended_by_signals():
+        if meeting := os.environ.get(MEETING):
+            store = FileStore(meeting, world)
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=PATIENCE)
+        else:
+            distributed.init_process_group(backend, init_method="env://", timeout=PATIENCE)
     processes = Together()
     yield processes
     distributed.destroy_process_group()
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let signals end the process at once, without Python.
+
+    A process that waits for others inside of torch would heed them only when all have come, and one that was stopped
+    before it came never does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_with_supervisor() -> None:

@@ -41,7 +41,7 @@ def test_a_sweep_ends_with_a_table(pairs: Path, regard: Command) -> None:
     (run / "finished.json").unlink()
     with RunFolder(run).locked():
         failed = regard(*command[:-2], "model.width=8,16")
-    assert failed.code == 1
+    assert failed.code == 8
     assert f"failed: model.width=8, seed 1: {run}: another process is training into this folder" in failed.err
     assert "→ model.width=16" in failed.out
 

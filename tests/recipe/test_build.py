@@ -157,11 +157,11 @@ UNLIKE = {
     "parallel": "fsdp",
     "optimizer": "sgd",
     "learning_rate": 0.5,
-    "betas": (0.1, 0.2),
+    "betas": (0.9, 0.98),
     "momentum": 0.7,
     "weight_decay": 0.3,
-    "schedule": "constant",
-    "fall": {"factor": 0.4, "after_epochs": 3, "after_validations": 4, "least": 0.1},
+    "schedule": "by_epoch",
+    "fall": {"factor": 0.4, "after_epochs": 3, "after_validations": 2, "least": 0.1},
     "warmup": 11,
     "clip": 0.25,
     "precision": "bfloat16",
@@ -176,12 +176,24 @@ UNLIKE = {
 }
 
 
-def test_every_setting_of_training_arrives() -> None:
-    recipe = recipe_from({"data": {"train": "x"}, "seed": 5, "training": UNLIKE})
+UNLIKE_TOO = {
+    **UNLIKE,
+    "optimizer": "adam",
+    "momentum": 0.0,
+    "betas": (0.1, 0.2),
+    "schedule": "plateau",
+    "fall": {"factor": 0.4, "after_epochs": 5, "after_validations": 4, "least": 0.1},
+}
+"""Settings that are for other optimisers and schedules."""
+
+
+@pytest.mark.parametrize("unlike", [UNLIKE, UNLIKE_TOO])
+def test_every_setting_of_training_arrives(unlike: dict[str, object]) -> None:
+    recipe = recipe_from({"data": {"train": "x"}, "seed": 5, "training": unlike})
     settings = training_settings(recipe)
     names = {field.name for field in fields(Settings)} - {"seed", "log_every"}
-    assert names == set(UNLIKE)
-    assert {name: asdict(settings)[name] for name in UNLIKE} == UNLIKE
+    assert names == set(unlike)
+    assert {name: asdict(settings)[name] for name in unlike} == unlike
     assert settings.seed == 5
     elsewhere = {
         "batch_tokens",

@@ -145,6 +145,18 @@ MISTAKES = [
     ),
     ("text: {unit: codes}", "r.yaml:3:1: text: unit `codes` needs the path of a codes file in `codes`"),
     ("model: {tie: all}\ntext: {shared: false}", "r.yaml: `model.tie: all` needs one vocabulary"),
+    (
+        "training: {optimizer: sgd, betas: [0.9, 0.9]}",
+        "r.yaml:3:1: training: `betas` has no effect on `optimizer: sgd`, which has `momentum`: leave it out",
+    ),
+    (
+        "training: {schedule: linear, steps: 9, fall: {factor: 0.1}}",
+        "r.yaml:3:1: training: `fall.factor` has no effect on `schedule: linear`; it is for by_epoch and plateau",
+    ),
+    (
+        "training: {schedule: plateau, fall: {after_epochs: 3}}",
+        "r.yaml:3:1: training: `fall.after_epochs` has no effect on `schedule: plateau`; it is for by_epoch",
+    ),
     ("training: {patience: null}", "r.yaml:3:1: training: training would never end: give `steps`"),
     (
         "model: {encoder: {kind: rnn, reversed: true}}",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.errors import DataError, RegardError, UsageError
+from regard.errors import BusyError, DataError, RegardError, UsageError
 from regard.recipe.schema import Recipe
 from regard.run import backtranslation
 from regard.run.backtranslation import Plan, backtranslate, check_recipe
@@ -79,7 +79,19 @@ def test_monolingual_text_gives_a_gain_and_nothing_is_done_twice(tmp_path: Path)
     assert again == result
     assert not any("training" in line for line in told)
     changed = {path.name for path, time in kept.items() if path.stat().st_mtime_ns != time}
-    assert changed <= {"skipped.tsv", "lock"}
+    assert changed <= {"skipped.tsv", "lock", ".lock"}
+
+
+def test_a_second_one_in_the_same_folder_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+    recipe, mono = toy_task(tmp_path, *SMALL, mono=5)
+    folder = RunFolder(tmp_path / "run-backtranslation")
+    folder.make()
+    kept = folder.path / "baseline" / "weights.safetensors"
+    kept.parent.mkdir()
+    kept.write_text("learned")
+    with folder.locked(), pytest.raises(BusyError, match=r"run-backtranslation: another process is training into this"):
+        backtranslate(recipe, Plan(mono=mono), tell=lambda line: None, overwrite=True)
+    assert kept.read_text() == "learned"
 
 
 def test_the_models_are_what_they_are_said_to_be(tmp_path: Path) -> None:

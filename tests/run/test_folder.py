@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(UsageError, match="the run folder cannot be written to; choose another with run=FOLDER"):
+    with pytest.raises(UsageError, match="the run folder cannot be written to; make it writable, or choose another"):
         RunFolder(tmp_path).create()
 
 
@@ -206,6 +206,14 @@ def test_an_earlier_run_that_cannot_be_deleted(copy: Path, monkeypatch: pytest.M
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(UsageError, match=r"copy: the earlier run cannot be deleted \(Operation not permitted\)"):
+    with pytest.raises(UsageError, match=r"copy: the earlier run cannot be deleted \(.*Operation not permitted\)"):
         RunFolder(copy).clear()
     assert RunFolder(copy).begun
+
+
+def test_a_beginning_that_cannot_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").mkdir()
+    with pytest.raises(
+        UsageError, match=r"cannot be deleted \(.*recipe\.yaml'\); delete it yourself, or choose another"
+    ):
+        RunFolder(tmp_path).clear_beginning()

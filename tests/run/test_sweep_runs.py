@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from regard.errors import RecipeError, UsageError
+from regard.errors import BusyError, RecipeError, UsageError
 from regard.recipe import dump_recipe
 from regard.run import sweep as sweeping
+from regard.run.folder import RunFolder
 from regard.run.grid import Combination
 from regard.run.series import Failed, Finished, Job, Result
 from regard.run.sweep import sweep
@@ -51,6 +52,14 @@ def test_every_combination_is_a_run_and_none_is_trained_twice(recipe: Path, monk
     }.items()
 
 
+def test_a_second_sweep_into_the_same_folder_is_refused(recipe: Path) -> None:
+    folder = RunFolder(Path("runs/toy-sweep"))
+    folder.make()
+    with folder.locked(), pytest.raises(BusyError, match=r"runs/toy-sweep: another process is training into this"):
+        sweep(recipe, "model.width=8,16")
+    assert [path.name for path in folder.path.iterdir()] == [".lock"]
+
+
 def answers(values: dict[str, tuple[float, float]]) -> Callable[..., dict[str, Result]]:
     """A stand-in for training: validation loss and BLEU by width, a little worse for each seed."""
 
@@ -85,6 +94,7 @@ def test_the_choice_is_made_by_validation_whatever_the_test_says(recipe: Path, m
     assert result.chosen is result.rows[0]
     assert result.rows[0].scores["test"]["BLEU"].mean == pytest.approx(48)
     assert result.failures == [f"model.width=32, seed {seed}: no space" for seed in (1, 2, 3)]
+    assert result.exit_code == 7
     write_sweep(result)
     record: Any = json.loads((result.folder / "sweep.json").read_bytes())
     assert record == json.loads(json.dumps(sweep_record(result)))
@@ -122,7 +132,7 @@ def test_the_table_fits_the_terminal(recipe: Path, monkeypatch: pytest.MonkeyPat
 def test_higher_is_better_where_a_metric_judges(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "train_all", answers({"8": (20.0, 9.0), "16": (10.0, 50.0)}))
     result = sweep(recipe, "model.width=8,16", "training.select=BLEU")
-    assert (result.criterion, result.lower_is_better) == ("BLEU", False)
+    assert (result.criterion, result.lower_is_better, result.exit_code) == ("BLEU", False, 0)
     assert result.rows[0].combination == Combination(("model.width=8",))
     lower = sweep(recipe, "model.width=8,16", "training.select=TER", "evaluation.metrics=[TER]")
     assert lower.rows[0].combination == Combination(("model.width=16",))

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,6 +150,24 @@ sys.exit(128 + got[0])
     assert signal.getsignal(number) == before
     assert [(tmp_path / f"got-{rank}").read_text() for rank in range(2)] == ["1", "1"]
     assert told == []
+
+
+def test_a_signal_while_workers_are_started_reaches_them_and_starts_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+
+    def started(*arguments: Any, **named: Any) -> "subprocess.Popen[bytes]":
+        process = start(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    began = time.monotonic()
+    program = '(here / f"{rank}").touch(); time.sleep(60)'
+    assert supervise(crew(tmp_path, program, [], workers=3)) == 128 + signal.SIGTERM
+    assert time.monotonic() - began < 30
+    assert not (tmp_path / "1").exists()
 
 
 def test_more_workers_than_cores_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
