@@ -33,7 +33,7 @@ def main(folder: str, path: str, settings: list[Setting], compute: str, cores: i
             translator: ctranslate2.Translator = translator,
         ) -> int:
             results = translator.translate_batch(
-                [[*pieces[number], "</s>"] for (number,) in wanted],
+                [pieces[number] for (number,) in wanted],
                 beam_size=setting.beam,
                 max_batch_size=setting.batch,
                 min_decoding_length=setting.steps if forced else 1,
