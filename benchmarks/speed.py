@@ -73,7 +73,7 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
             train_recipe(recipe, folder / "recipe.yaml")
             if SHAPES[name].family == "transformer":
                 for layout in ("huggingface", "ctranslate2"):
-                    command = [sys.executable, "-m", "regard", "export", folder / "run", folder / layout]
+                    command = [sys.executable, "-m", "regard", "export", str(folder / "run"), str(folder / layout)]
                     subprocess.run([*command, "--to", layout], check=True)
             (folder / "done").touch()
         record["models"][name] = told_of(folder / "run", name, 2 if bench.quick else LEARNING[name])

@@ -123,8 +123,8 @@ def train(cell: Cell, bench: Bench) -> Result:
         case "joeynmt":
             tree = configs.joeynmt_config(shape, corpus, folder, steps=steps)
             path = configs.write_config(tree, folder / "joeynmt.yaml")
-            arguments = ["joeynmt", "train", "--skip-test", path]
-            command, read = [python, DRIVERS / "old_loading.py", *arguments], read_joeynmt
+            command = [python, DRIVERS / "old_loading.py", "joeynmt", "train", "--skip-test", path]
+            read = read_joeynmt
         case _:
             driver = DRIVERS / "yoyodyne_training.py"
             report = [str(steps), str(configs.REPORT), str(configs.BATCH)]
@@ -215,7 +215,7 @@ def workers(cell: Cell, bench: Bench) -> dict[str, object]:
     many.write_text("".join(f"{line}\n" for line in lines) * REPEATS, encoding="utf-8")
     figures: dict[str, object] = {}
     for beam in (1, 5):
-        command = [sys.executable, "-m", "regard", "predict", bench.model(cell.model) / "run"]
+        command: list[str | Path] = [sys.executable, "-m", "regard", "predict", bench.model(cell.model) / "run"]
         options = ["--beam", str(beam), "--workers", str(bench.threads), "--overwrite", "--output"]
         short = bench.run([*command, few, *options, folder / f"few{beam}.out"])
         long = bench.run([*command, many, *options, folder / f"many{beam}.out"])

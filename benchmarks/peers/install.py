@@ -97,7 +97,7 @@ def run_quietly(command: Sequence[str | Path]) -> str:
 
 
 def pip_install(target: Sequence[str | Path], root: Path, packages: Sequence[str], *further: str) -> str:
-    constraints = ["-c", root / "constraints.txt", "-c", Path(__file__).with_name("pins.txt")]
+    constraints: list[str | Path] = ["-c", root / "constraints.txt", "-c", Path(__file__).with_name("pins.txt")]
     options = ["--quiet", "--progress-bar", "off", "--no-compile", *further]
     return run_quietly([*target, "install", *options, *constraints, *packages])
 
@@ -137,7 +137,7 @@ def make_environment(peer: Peer, folder: Path, root: Path) -> str:
         return fault
     site = next(venv.glob("lib/python*/site-packages"))
     (site / "shared.pth").write_text(f"{folder / 'shared'}\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", python]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python]
     fault = pip_install(pip, root, peer.further) if peer.further else ""
     return fault or pip_install(pip, root, [peer.package], "--no-deps") or run_quietly([python, *peer.help])
 
