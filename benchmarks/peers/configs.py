@@ -165,6 +165,7 @@ def joeynmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
         },
         "training": {
             "optimizer": "adam", "learning_rate": RATE, "learning_rate_min": 0.0, "batch_size": BATCH,
+            "scheduling": "warmupinversesquareroot", "learning_rate_warmup": 200,
             "batch_type": "token", "normalization": "tokens", "label_smoothing": 0.1, "epochs": 1000,
             "updates": steps, "logging_freq": REPORT, "validation_freq": 1_000_000, "overwrite": True,
         },
