@@ -4,7 +4,7 @@
     python benchmarks/backtranslation.py --page                      no training: write the page again
 
 The first 5,000 pairs of the training part are the pairs; the German side of the next 20,000 is the monolingual text.
-Three models are trained with one thread each, two of them beside each other: about half an hour on two idle cores.
+Three models are trained, two of them beside each other: under an hour on two idle cores.
 Figures go to benchmarks/backtranslation.json, from there to docs/backtranslation.md.
 """
 
@@ -125,7 +125,7 @@ def page(record: dict[str, Any]) -> str:
             f"{100 * mixture['share']:.0f} % of its target tokens real. The reverse model reaches BLEU "
             f"{record['reverse']['scores']['test']['BLEU']:.2f}.",
             "",
-            f"Training, one thread each: {taken}.",
+            f"Training on two cores, baseline and reverse model beside each other: {taken}.",
             "",
             f"Signature of BLEU: `{gain['signature']}`",
             "",

@@ -101,14 +101,14 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="N3",
-        tried="the same sentences in other batches, orders and numbers of threads",
-        holds="the same outputs, scores within 1e-5",
+        tried="the same sentences in other batches, orders and numbers of threads, greedy and with a beam",
+        holds="the same outputs, and scores, which are for each token, within 1e-5",
         asked={"translations": 25_000},
     ),
     Row(
         name="N4",
-        tried="`score` on what `predict` gave",
-        holds="the same log-probability within 1e-4",
+        tried="`score` on what `predict` gave; samples drawn again",
+        holds="the same log-probability of a sentence within 1e-4; the same seed draws the same, another another",
         asked={"sentences": 500},
     ),
     Row(
@@ -175,6 +175,13 @@ PROMISES: tuple[Promise, ...] = (
         title="One line in, one line out",
         text="In order, blank for blank; what is wrong with a file is told with its line, never dropped in silence.",
         rows=("D1", "D2", "D3", "D4"),
+    ),
+    Promise(
+        name="P7",
+        title="Company changes nothing",
+        text="What a sentence gives does not depend on what is predicted beside it, in single precision; `score` says "
+        "of an output what search said.",
+        rows=("N3", "N4"),
     ),
 )
 

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
     from regard.run.api import load, train
+    from regard.run.joint import JointModel
     from regard.run.model import Model
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Recipe", "__version__", "load", "train"]
+__all__ = ["JointModel", "Model", "Recipe", "__version__", "load", "train"]
 
 _HOMES = {
+    "JointModel": "regard.run.joint",
     "Model": "regard.run.model",
     "Recipe": "regard.recipe.schema",
     "load": "regard.run.api",

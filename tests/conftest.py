@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import settings
 
 from regard.run.training import Trained, train
 from tests.toys import toy_pairs, toy_recipe, write_jsonl
 
 torch.set_num_threads(1)
+settings.register_profile("any machine", deadline=None)  # how long an example takes is a matter of who else computes
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

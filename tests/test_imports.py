@@ -38,6 +38,7 @@ WITH_TORCH = {
     "regard.data.collation",
     "regard.data.corpus",
     "regard.data.corruption",
+    "regard.data.joint",
     "regard.recipe.build",
     "regard.recipe.decoders",
     "regard.recipe.objectives",

@@ -73,12 +73,18 @@ class BulkProgress:
 def hire(on: str, workers: int | None, *, model: "Model", asked: "Asked") -> "tuple[Crew, dict[str, str]]":
     """Who predicts (`here`, `ray` or `ray=ADDRESS`), and the checksums of the run. What cannot be asked is refused."""
     from regard.run.crews import Here, Processes
-    from regard.run.shards import ShardPredictor, fingerprint
+    from regard.run.joint import JointModel, checksums
+    from regard.run.shards import ShardPredictor
 
+    where, _, address = on.partition("=")
+    if (isinstance(model, JointModel) or model.averaged) and (where == "ray" or workers is not None):
+        raise UsageError(
+            "other processes open one run as it is: leave out --workers and --on, or --with, --language-model and "
+            "--average"
+        )
     predictor = ShardPredictor(model, asked)
     run = Path(model.folder)
-    files = fingerprint(run)
-    where, _, address = on.partition("=")
+    files = checksums(model)
     if where == "ray":
         from regard.run.on_ray import OnRay
 

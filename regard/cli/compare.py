@@ -22,7 +22,9 @@ def compare(
     pairs: list[str] = typer.Option([], "--pairs", help="Pairs that runs are tested on; again for a second file."),
     metric: list[str] = typer.Option([], "--metric", "-m", help="What is compared; again for further ones."),
     tokenize: str | None = typer.Option(None, "--tokenize", help="How BLEU and METEOR split words: 13a, none, ..."),
+    meteor: str | None = typer.Option(None, "--meteor", help="The version of METEOR: 1.5, 1.3, 1.0, 2005, ..."),
     wordnet: str | None = typer.Option(None, "--wordnet", help="A folder of WordNet's files, for METEOR."),
+    paraphrases: str | None = typer.Option(None, "--paraphrases", help="A table of paraphrases, for METEOR."),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept by runs; 1 is greedy."),
     resamples: int = typer.Option(1000, "--resamples", min=1, help="Draws of the paired bootstrap."),
     trials: int = typer.Option(1000, "--trials", min=1, help="Trials of approximate randomisation."),
@@ -39,17 +41,17 @@ def compare(
     regard compare a.txt b.txt c.txt --reference gold.txt --metric BLEU --metric METEOR
     """
     from regard.data import Ledger
-    from regard.metrics import MeteorSources
     from regard.run.comparing import Measures, compare_runs
 
     runs = [Path(name).is_dir() for name in systems]
     if not (reference or pairs) and len(systems) > 2 and all(runs[:-1]) and not runs[-1]:
         pairs = [systems.pop()]
     ledger = Ledger()
+    given = {"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases}
     measures = Measures(
         metrics=tuple(metric),
         tokenize=tokenize,
-        meteor=MeteorSources(wordnet=wordnet),
+        meteor={name: value for name, value in given.items() if value is not None},
         resamples=resamples,
         trials=trials,
         seed=seed,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.errors import DataError, UsageError
 
 
@@ -16,6 +17,12 @@ def evaluate(
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
+    others: list[str] = WITH,
+    combine: str | None = COMBINE,
+    weight: list[float] = WEIGHT,
+    average: int | None = AVERAGE,
+    language_model: str | None = LANGUAGE_MODEL,
+    fusion: float | None = FUSION,
     metric: list[str] = typer.Option(
         [], "--metric", "-m", help="What is measured instead of the recipe's metrics; again for further ones."
     ),
@@ -40,13 +47,20 @@ def evaluate(
     from regard.cli.console import score_lines, write_text
     from regard.data import Ledger
     from regard.run.measuring import measured_by
-    from regard.run.model import Model
     from regard.run.sets import read_set, set_layout
 
     if tags is not None and report is None:
         raise UsageError("--tags have an effect on the page only: give --report FILE, too")
     model = measured_by(
-        Model.load(run),
+        open_runs(
+            run,
+            others,
+            combine=combine,
+            weights=weight,
+            average=average,
+            language_model=language_model,
+            fusion=fusion,
+        ),
         metrics=metric,
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},

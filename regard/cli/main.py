@@ -22,6 +22,7 @@ from regard.cli import (
     inspect,
     new,
     predict,
+    rerank,
     score,
     sweep,
     train,
@@ -57,6 +58,7 @@ app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
 app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
+app.command("rerank")(rerank.rerank)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

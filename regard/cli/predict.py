@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.data.lines import STDIN
 from regard.errors import UsageError
 
@@ -47,8 +48,14 @@ def predict(
     coverage_penalty: float | None = typer.Option(None, "--coverage-penalty", help="Weight of GNMT's coverage."),
     min_length: int | None = typer.Option(None, "--min-length", help="Tokens an output must have, the end included."),
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
-    groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam."),
+    groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam; it becomes a multiple."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
+    mbr: str | None = typer.Option(
+        None, "--mbr", metavar="METRIC", help="Choose the output most like the others by chrF, BLEU, ...; of --samples."
+    ),
+    samples: int | None = typer.Option(
+        None, "--samples", min=2, max=65536, help="Of --mbr: 64 as it is. With --beam its outputs are judged by them."
+    ),
     forbid: str | None = typer.Option(None, "--forbid", metavar="WORDS|FILE", help="Words that must not come out."),
     force: str | None = typer.Option(None, "--force", metavar="WORDS|FILE", help="Words that must come out."),
     glossary: str | None = typer.Option(
@@ -65,6 +72,12 @@ def predict(
     numbers: str | None = typer.Option(
         None, "--numbers", metavar="all|only|same", help="Have all numbers of the source, no others, or both."
     ),
+    others: list[str] = WITH,
+    combine: str | None = COMBINE,
+    weight: list[float] = WEIGHT,
+    average: int | None = AVERAGE,
+    language_model: str | None = LANGUAGE_MODEL,
+    fusion: float | None = FUSION,
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
     at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
@@ -101,6 +114,7 @@ def predict(
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
+    from regard.cli.risk import search_for
 
     check_place(on or "here")
     given: dict[str, object] = {
@@ -120,19 +134,26 @@ def predict(
         "groups": groups,
         "diversity": diversity,
     }
-    sampling = cast("Sampling", {name: value for name, value in given.items() if value is not None})
+    settings = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
-    from regard.run.model import Model
     from regard.run.shards import Asked
     from regard.run.written import Form
 
     demands = {"forbid": forbid, "force": force, "glossary": glossary, "only": only, "matching": matching}
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
-    model = Model.load(run)
-    options = model.options(beam=beam, best=nbest, **sampling)
+    model = open_runs(
+        run,
+        others,
+        combine=combine,
+        weights=weight,
+        average=average,
+        language_model=language_model,
+        fusion=fusion,
+    )
+    options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=not model.numbers)
-    asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint)
-    limit = model.recipe.data.max_length
+    asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
+    limit = model.longest_source
     if output is None:
         ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)
     else:
@@ -173,6 +194,7 @@ def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tup
         options=asked.options,
         prefix=asked.prefix,
         constraint=asked.constraint,
+        risk=asked.risk,
         capture=asked.form.align,
         ahead=1 if typed else None,
     )

@@ -2,9 +2,12 @@
 
 import json
 import math
+from itertools import tee
 from typing import TYPE_CHECKING
 
 import typer
+
+from regard.cli.joint import AVERAGE, COMBINE, WEIGHT, WITH, open_runs
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -18,6 +21,10 @@ def score(
         metavar="FILE",
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
+    others: list[str] = WITH,
+    combine: str | None = COMBINE,
+    weight: list[float] = WEIGHT,
+    average: int | None = AVERAGE,
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with every token."),
 ) -> None:
     """Write log p(target | source) of each pair, a line each, in nats; the perplexity goes to standard error.
@@ -28,33 +35,33 @@ def score(
     """
     from regard.cli.console import standard_output
     from regard.data import Ledger
-    from regard.run.model import Model
-    from regard.run.sets import read_set, set_layout
+    from regard.run.sets import set_layout, stream_set
 
-    model = Model.load(run)
+    model = open_runs(run, others, combine=combine, weights=weight, average=average)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()
-    examples = read_set(model.recipe, files, ledger)
+    examples, beside = tee(stream_set(model.recipe, files, ledger))
     scores = model.score_many((example.source, example.target) for example in examples)
-    total, tokens = 0.0, 0
-    faults: list[str] = []
+    total, tokens, pairs, faults, first = 0.0, 0, 0, 0, ""
     with standard_output() as output:
-        for example, scored in zip(examples, scores, strict=True):
+        for scored, example in zip(scores, beside, strict=True):
             total -= scored.log_probability
             tokens += len(scored.log_probabilities)
+            pairs += 1
             if scored.fault:
-                faults.append(f"{example.place}: {scored.fault}")
+                faults += 1
+                first = first or f"{example.place}: {scored.fault}"
             output.write(_line(scored, jsonl=jsonl) + "\n")
     for warning in ledger.summary().splitlines():
         typer.echo(f"regard: {warning}", err=True)
     if faults:
         typer.echo(
-            f"regard: {len(faults):,} pair{'s do' if len(faults) > 1 else ' does'} not fit the model and "
-            f"{'have' if len(faults) > 1 else 'has'} a blank line for a score; the first: {faults[0]}",
+            f"regard: {faults:,} pair{'s do' if faults > 1 else ' does'} not fit the model and "
+            f"{'have' if faults > 1 else 'has'} a blank line for a score; the first: {first}",
             err=True,
         )
-    typer.echo(_summary(model, len(examples) - len(faults), total, tokens), err=True)
+    typer.echo(_summary(model, pairs - faults, total, tokens), err=True)
 
 
 def _line(scored: "PairScore", *, jsonl: bool) -> str:

@@ -52,6 +52,8 @@ def export(
             _need_ctranslate2()
         case _:
             raise UsageError(f"there is no export to {to!r}; choose {' or '.join(PROGRAMS)}")
+    if model.recipe.text.reverse_target:
+        raise ModelError(f"this model cannot be exported to {to}: it writes from right to left (text.reverse_target)")
     refuse(model.recipe.model, to)
     _check_folder(target, overwrite=overwrite)
     waiting = target.with_name(f".{target.name}.{os.getpid()}.tmp")

@@ -48,7 +48,9 @@ class Parameters:
 
 PARAMETERS: Final[Mapping[str, Parameters]] = {
     "2005": Parameters(0.9, 3.0, 0.5, 0.5, (1.0, 1.0, 1.0, 1.0), whole=False),
-    "1.0": Parameters(0.95, 0.5, 0.45, 0.5, (1.0, 1.0, 1.0, 1.0)),
+    "1.0": Parameters(0.8, 2.5, 0.4, 0.5, (1.0, 1.0, 1.0, 1.0)),
+    "1.0-ranking": Parameters(0.95, 0.5, 0.5, 0.5, (1.0, 1.0, 1.0, 1.0)),
+    "1.0-hter": Parameters(0.65, 1.8, 0.45, 0.5, (1.0, 1.0, 1.0, 1.0)),
     "1.3": Parameters(0.85, 0.2, 0.6, 0.75, (1.0, 0.6, 0.8, 0.6)),
     "1.3-adequacy": Parameters(0.75, 1.4, 0.45, 0.7, (1.0, 1.0, 0.6, 0.8)),
     "1.3-hter": Parameters(0.4, 1.5, 0.35, 0.55, (1.0, 0.2, 0.6, 0.8)),
@@ -57,10 +59,10 @@ PARAMETERS: Final[Mapping[str, Parameters]] = {
     "1.5-universal": Parameters(0.7, 1.4, 0.3, 0.7, (1.0, 0.0, 0.0, 0.6)),
     "1.5-other": Parameters(0.75, 1.4, 0.7, 0.5, (1.0, 0.5, 0.5, 0.5)),
 }
-"""By version, for English, tuned to human rankings where nothing else is said; `other` is for other languages.
+"""By version, for English: the constants of the programs 1.0 and 1.5, and the formula of the paper of 2005.
 
-Those of 1.3 and 1.5 are the constants of the program of 1.5; those of 2005 are the formula of the paper. Those of 1.0
-are quoted from memory of Agarwal and Lavie 2008, and could not be checked.
+A version alone stands for what its program takes if nothing is asked for: judgements of adequacy and fluency in 1.0,
+rankings in 1.3 and 1.5. In 1.0 all words weigh the same. `other` is for languages other than English.
 """
 
 # columns of the statistics: for each module content and function words of the output, then of the reference;

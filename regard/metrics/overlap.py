@@ -31,16 +31,16 @@ class Overlap:
         self.name = name
         self.signature = f"{signature}|version:{__version__}"
         self.higher_is_better = higher_is_better
-        self._definition = definition
+        self.definition = definition
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
         """Sacrebleu's segment statistics; a missing second reference is None there."""
         columns = list(zip_longest(*references))
-        return np.array(self._definition._extract_corpus_statistics(hypotheses, columns), dtype=np.float64)
+        return np.array(self.definition._extract_corpus_statistics(hypotheses, columns), dtype=np.float64)
 
     def aggregate(self, totals: Statistics) -> tuple[float, Mapping[str, float]]:
         """Sacrebleu's score from the totals; BLEU has its precisions, brevity penalty and lengths as parts."""
-        score = self._definition._compute_score_from_stats(totals.tolist())
+        score = self.definition._compute_score_from_stats(totals.tolist())
         parts: dict[str, float] = {}
         if isinstance(score, BLEUScore):
             parts = {f"precision_{order}": value for order, value in enumerate(score.precisions, start=1)}
@@ -65,15 +65,18 @@ def words_by(tokenize: str) -> Callable[[str], list[str]]:
     return lambda text: str(cut(text.rstrip())).split()
 
 
-def bleu(*, tokenize: str = "13a", order: int = 4) -> Overlap:
-    """Papineni et al. 2002: the geometric mean of n-gram precisions times the brevity penalty, in per cent."""
+def bleu(*, tokenize: str = "13a", order: int = 4, effective: bool = False) -> Overlap:
+    """Papineni et al. 2002: the geometric mean of n-gram precisions times the brevity penalty, in per cent.
+
+    `effective`: the mean is over orders that the output has n-grams of, as is fit for single segments.
+    """
     check_tokenize(tokenize, "BLEU")
     if not 1 <= order <= 16:
         raise UsageError(f"order = {order}: the longest n-gram of BLEU must have 1 to 16 words")
     return Overlap(
         name="BLEU" if order == 4 else f"BLEU-{order}",
-        definition=BLEU(tokenize=tokenize, max_ngram_order=order, force=True),
-        signature=f"case:mixed|eff:no|tok:{tokenize}|smooth:exp",
+        definition=BLEU(tokenize=tokenize, max_ngram_order=order, effective_order=effective, force=True),
+        signature=f"case:mixed|eff:{'yes' if effective else 'no'}|tok:{tokenize}|smooth:exp",
         higher_is_better=True,
     )
 

@@ -10,12 +10,15 @@ from regard.models.contracts import Decoder, Encoder, Loss, Scorer, State, Step,
 from regard.models.convolution import ConvolutionEncoder
 from regard.models.coverage import Covering
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.ensemble import COMBINES, Ensemble
+from regard.models.fusion import Fusion
 from regard.models.labelling import Acceptor, Labelling, MaskedLanguageModel, Rater, Transducer
 from regard.models.memory import Memory
 from regard.models.recurrent import BagEncoder, RecurrentEncoder, SelfAttentiveEncoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = [
+    "COMBINES",
     "Acceptor",
     "Attended",
     "Attending",
@@ -32,9 +35,11 @@ __all__ = [
     "Decoder",
     "Encoder",
     "EncoderDecoder",
+    "Ensemble",
     "EveryStepDecoder",
     "FinalStates",
     "FromNothing",
+    "Fusion",
     "InitialStateDecoder",
     "Labelling",
     "LocalAttention",

@@ -42,6 +42,7 @@ class Step:
     log_probabilities: Tensor  # (S, K, V)
     state: State
     coverage: Tensor | None = None  # (S, K) log-coverage of the source so far, where a scorer tells it; at most 0
+    fusion: Tensor | None = None  # (S, K, V) what a language model adds to the choice, weighted; at most 0
 
 
 class Scorer(Protocol):

@@ -5,7 +5,7 @@ Sizes that come from data (vocabularies) are arguments here, never fields of a r
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Final, Unpack
 
 from torch import nn
 
@@ -294,6 +294,16 @@ def training_settings(recipe: Recipe) -> Settings:
     )
 
 
+RANKING: Final = {
+    "length_penalty": 0.0,
+    "length_formula": "plain",
+    "coverage_penalty": 0.0,
+    "groups": 1,
+    "diversity": 0.0,
+}
+"""What hypotheses are ranked or kept apart by, and the values that mean nothing of the kind."""
+
+
 def search_options(
     section: SearchSection, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]
 ) -> SearchOptions:
@@ -302,6 +312,9 @@ def search_options(
         raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
     beam = max(section.beam if beam is None else beam, best)
     drawn = bool(sampling.get("sample") or sampling.get("stochastic"))
+    idle = [name for name, none in RANKING.items() if drawn and sampling.get(name, none) != none]
+    if idle:
+        raise UsageError(f"{', '.join(idle)} can have no effect on outputs that are drawn, for they are not ranked")
     groups = 1 if drawn else sampling.get("groups", section.groups)
     said: Sampling = {
         "length_penalty": section.length_penalty,

@@ -146,6 +146,9 @@ class TextSection(Section):
     lowercase: bool = Field(False, description="Lower-case everything.")
     codes: str | None = Field(None, description="A subword-nmt codes file; only for unit `codes`.")
     dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout (bpe, codes) or sampling (unigram) in training.")
+    reverse_target: bool = Field(
+        False, description="Write outputs from their last token to the first; they are told in reading order."
+    )
     source: SideText | None = Field(None, description="Settings of the source side, where they differ.")
     target: SideText | None = Field(None, description="Settings of the target side, where they differ.")
     start_from: str | None = Field(
@@ -200,11 +203,23 @@ class SearchSection(Section):
     )
     min_length: int = Field(1, ge=1, description="Tokens an output must have, its end included.")
     block_ngrams: int = Field(0, ge=0, description="Outputs do not say so many tokens in a row twice; 0: they may.")
-    groups: int = Field(1, ge=1, le=1024, description="Groups of a diverse beam (Vijayakumar et al. 2018); 1: none.")
+    groups: int = Field(
+        1, ge=1, le=1024, description="Groups of a diverse beam (Vijayakumar et al. 2018), which is made a multiple."
+    )
     diversity: float = Field(0.5, ge=0, description="Of groups: the cost of a token that a group before has taken.")
     max_length: int = Field(256, ge=1, description="Tokens an output may have.")
     max_ratio: float = Field(3.0, gt=0, description="Tokens an output may have for each token of the source.")
     batch_sentences: int = Field(64, ge=1, description="Sentences that are searched at once.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> "SearchSection":
+        if self.min_length > self.max_length:
+            raise ValueError(f"`min_length` is {self.min_length}; it must not be above `max_length`, {self.max_length}")
+        if self.groups > 1 and self.diversity == 0:
+            raise ValueError(
+                f"{self.groups} `groups` with `diversity: 0` would all find the same; set it above 0, or `groups: 1`"
+            )
+        return self
 
 
 class AlignmentReading(Section):
@@ -219,7 +234,17 @@ class MeteorSection(Section):
     """What METEOR takes for a match, and how it weighs them."""
 
     version: Literal[
-        "2005", "1.0", "1.3", "1.3-adequacy", "1.3-hter", "1.3-tuning", "1.5", "1.5-universal", "1.5-other"
+        "2005",
+        "1.0",
+        "1.0-ranking",
+        "1.0-hter",
+        "1.3",
+        "1.3-adequacy",
+        "1.3-hter",
+        "1.3-tuning",
+        "1.5",
+        "1.5-universal",
+        "1.5-other",
     ] = Field("1.5", description="Whose parameters; 1.5-other for languages other than English.")
     wordnet: str | None = Field(
         None, min_length=1, description="A folder of WordNet's files, for synonyms. Relative to where the command runs."

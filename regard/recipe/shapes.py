@@ -26,6 +26,7 @@ class Use:
 
 USES = (
     Use("training.masking", "a masked language model", lambda recipe: recipe.model.shape == "masked-language-model"),
+    Use("text.reverse_target", "an encoder-decoder", lambda recipe: recipe.model.shape == "encoder-decoder"),
     Use("model.factors", "`data.factors`", lambda recipe: bool(recipe.data.factors)),
     Use(
         "model.factor_width",
@@ -42,6 +43,12 @@ USES = (
         "training.label_smoothing",
         "probabilities, not for numbers",
         lambda recipe: _target_unit(recipe) != "number" or recipe.training.label_smoothing == 0,
+    ),
+    Use("search.diversity", "`search.groups` of 2 or more", lambda recipe: recipe.search.groups > 1),
+    Use(
+        "search.coverage_penalty",
+        "decoders with attention to a source",
+        lambda recipe: recipe.model.shape == "encoder-decoder" and recipe.model.decoder.attends,
     ),
 )
 
@@ -136,6 +143,8 @@ def _target_problems(recipe: "Recipe") -> Iterator[str]:
         yield "`text.dropout` cuts words anew, and tags or factors of words would no longer fit: leave it out"
     if data.long_lines == "cut" and (shape == "transducer" or data.factors):
         yield "`data.long_lines: cut` would cut words from their tags or factors: take skip or refuse"
+    if data.long_lines == "cut" and text.reverse_target:
+        yield "`data.long_lines: cut` would cut the beginning of reversed targets: take skip or refuse"
 
 
 def _metric_problems(recipe: "Recipe") -> Iterator[str]:

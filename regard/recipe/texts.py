@@ -1,7 +1,7 @@
 """The vocabularies of a run: learned, saved, loaded, and what becomes of examples by them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.data.collation import (
@@ -20,7 +20,7 @@ from regard.recipe.schema import (
     SideText,
 )
 from regard.special import FIRST_FREE
-from regard.text import Tokenizer, load_tokenizer, train_answers, train_tokenizer
+from regard.text import BackwardTokenizer, Tokenizer, load_tokenizer, train_answers, train_tokenizer
 
 MOST = 1_000_000
 """Entries of the vocabulary of a factor."""
@@ -133,8 +133,14 @@ def _takes_tabs(recipe: Recipe, text: Tokenizer) -> bool:
     return any(b"\t" in text.surface(id_) for id_ in range(FIRST_FREE, text.size))
 
 
+def as_written(recipe: Recipe, texts: Texts) -> Texts:
+    """Tokenizers whose target ids stand in the order in which the model writes them."""
+    return replace(texts, target=BackwardTokenizer(texts.target)) if recipe.text.reverse_target else texts
+
+
 def build_collation(recipe: Recipe, texts: Texts) -> Collation:
     """How examples become batches, by the shape of the model."""
+    texts = as_written(recipe, texts)
     source = SourceTexts(
         text=texts.source if recipe.reads_text else None,
         factors=texts.factors,

@@ -156,7 +156,7 @@ def interval_text(score: Score) -> str:
 def _score_row(score: Score) -> str:
     arrow = "↑" if score.higher_is_better else "↓"
     return (
-        f'<tr><th scope="row">{escape(score.name)} <span aria-hidden="true">{arrow}</span></th>'
+        f'<tr><th scope="row">{escape(score.name)}&nbsp;<span aria-hidden="true">{arrow}</span></th>'
         f'<td class="number value">{figure(score.value)}</td>'
         f'<td class="number">{interval_text(score) or "–"}</td>'
         f'<td class="bars">{_bar(score)}</td>'

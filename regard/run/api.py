@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import UsageError
+from regard.models.ensemble import Combine
 from regard.recipe import load_recipe, look, override_recipe
 from regard.recipe.schema import Recipe
+from regard.run.joint import load_joint
 from regard.run.model import Model
 from regard.run.training import train as train_recipe
 from regard.training import Observer
@@ -44,6 +46,20 @@ def train(
     return train_recipe(recipe, observers=observers, overwrite=overwrite).model
 
 
-def load(path: str | Path) -> Model:
-    """Open a run folder."""
-    return Model.load(path)
+def load(
+    *runs: str | Path,
+    combine: Combine = "linear",
+    weights: Sequence[float] | None = None,
+    language_model: str | Path | None = None,
+    fusion: float | None = None,
+    average: int | None = None,
+) -> Model:
+    """Open a run folder, or several that write one output together.
+
+    `combine` and `weights` say how (see `regard.models.ensemble`); a `language_model` with the vocabulary of their
+    outputs adds `fusion` times its log-probability to what is searched for; `average` takes the mean of so many
+    checkpoints of each run, the last ones.
+    """
+    return load_joint(
+        runs, combine=combine, weights=weights, language_model=language_model, fusion=fusion, average=average
+    )

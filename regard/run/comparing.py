@@ -1,7 +1,7 @@
 """Systems beside each other on one test set: run folders, which are asked, and files of outputs, which are read."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.data import Ledger
@@ -21,11 +21,11 @@ USUAL = ("BLEU", "chrF", "TER")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What systems are compared by; no metrics: those of the first run's recipe."""
+    """What systems are compared by. What is left out is as in the first run's recipe, whose keys `meteor` has."""
 
     metrics: tuple[str, ...] = ()
     tokenize: str | None = None
-    meteor: MeteorSources | None = None
+    meteor: Mapping[str, str] = field(default_factory=dict)
     resamples: int = 1000
     trials: int = 1000
     seed: int = 12345
@@ -69,13 +69,23 @@ def compare_runs(
         )
     test = _read_references(references) if first is None else _read_pairs(first, pairs, ledger)
     names = measures.metrics or (first.recipe.evaluation.metrics if first is not None else USUAL)
+    if measures.meteor and "METEOR" not in names:
+        raise UsageError(
+            f"{', '.join(measures.meteor)} can only have an effect on METEOR; ask for --metric METEOR, too"
+        )
+    if beam is not None and not models:
+        raise UsageError(
+            f"a beam ({beam}) can only have an effect on runs, and these are files of outputs: leave it out"
+        )
     if models and (lists := [name for name in names if name in OF_LISTS]):
         raise UsageError(f"{', '.join(lists)} judge several answers, and runs are compared by one: take another metric")
+    tokenize = measures.tokenize or (first.recipe.evaluation.tokenize if first is not None else "13a")
+    meteor = {} if first is None else first.recipe.evaluation.meteor.model_dump()
+    sources = MeteorSources(**{**meteor, **measures.meteor})
+    metrics = [metric(name, tokenize=tokenize, meteor=sources) for name in names]
     outputs = [_outputs(name, models.get(name), test, beam) for name in systems]
     found = []
-    for name in names:
-        tokenize = measures.tokenize or (first.recipe.evaluation.tokenize if first is not None else "13a")
-        own = metric(name, tokenize=tokenize, meteor=measures.meteor)
+    for name, own in zip(names, metrics, strict=True):
         found += compare_with_first(
             own,
             outputs,

@@ -37,5 +37,4 @@ def measured_by(
     if not changes:
         return model
     evaluation: EvaluationSection = section.model_copy(update=changes)
-    recipe = model.recipe.model_copy(update={"evaluation": evaluation})
-    return Model(recipe=recipe, system=model.system, texts=model.texts, folder=model.folder)
+    return model.with_recipe(model.recipe.model_copy(update={"evaluation": evaluation}))

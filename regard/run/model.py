@@ -5,6 +5,7 @@ Inference changes nothing in it, so one model can serve many threads.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -15,10 +16,10 @@ from regard.data.collation import TextCollation, words_of
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
-from regard.errors import DataError, ModelError, UsageError
+from regard.errors import DataError, UsageError
 from regard.insight import Reading, by_words, read
 from regard.metrics import Score
-from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, System
+from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, Scorer, System
 from regard.recipe.build import alignment_reading, search_options, system_for
 from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -29,10 +30,12 @@ from regard.run.folder import RunFolder
 from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
 from regard.run.masked import masked_scores
+from regard.run.minimum_risk import least_risky
+from regard.run.opening import chosen_weights, last_steps, mean_weights
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
 from regard.run.sets import read_set
-from regard.search import Constraint, Sampling, SearchOptions
+from regard.search import Constraint, MinimumRisk, Sampling, SearchOptions
 from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 from regard.training import load_weights
@@ -75,25 +78,34 @@ class Evaluation:
 class Model:
     """Predict, score, evaluate, align."""
 
-    def __init__(self, *, recipe: Recipe, system: System, texts: Texts, folder: Path) -> None:
+    def __init__(
+        self, *, recipe: Recipe, system: System, texts: Texts, folder: Path, averaged: tuple[int, ...] = ()
+    ) -> None:
+        """`averaged` are the steps of checkpoints whose mean the weights are; none: those that training chose."""
         self.recipe = recipe
         self.system = system.eval()
         self.texts = texts
         self.collation = build_collation(recipe, texts)
         self.folder = folder
+        self.averaged = averaged
 
     @classmethod
-    def load(cls, path: str | Path) -> "Model":
-        """Open a run folder. Nothing in it is run as code, and sizes are checked before memory is taken."""
+    def load(cls, path: str | Path, *, average: int | None = None) -> "Model":
+        """Open a run folder. Nothing in it is run as code, and sizes are checked before memory is taken.
+
+        With `average` the weights are the mean of so many checkpoints, the last ones, and not those training chose.
+        """
         folder = RunFolder(Path(path))
         recipe = folder.read_recipe()
         texts = load_texts(recipe, folder.path)
         with torch.device("meta"):
             expected = system_for(recipe, texts)
-        check_shapes({name: tuple(p.shape) for name, p in expected.named_parameters()}, folder)
+        shapes = {name: tuple(p.shape) for name, p in expected.named_parameters()}
+        steps = () if average is None else last_steps(folder, average)
+        weights = mean_weights(folder, steps, shapes) if steps else chosen_weights(folder, shapes)
         system = system_for(recipe, texts)
-        load_weights(system, folder.read_weights())
-        return cls(recipe=recipe, system=system, texts=texts, folder=folder.path)
+        load_weights(system, weights)
+        return Model(recipe=recipe, system=system, texts=texts, folder=folder.path, averaged=steps)
 
     @property
     def parameters(self) -> int:
@@ -116,13 +128,12 @@ class Model:
         options: SearchOptions | None = None,
         prefix: str = "",
         constraint: Constraint | None = None,
+        risk: MinimumRisk | None = None,
         capture: bool = False,
     ) -> Prediction:
         """The best output for one text; with `capture`, with its alignment. The rest is as in `predict_many`."""
-        asked = self.predict_many(
-            [text], beam=beam, best=best, options=options, prefix=prefix, constraint=constraint, capture=capture
-        )
-        return next(asked)
+        asked = partial(self.predict_many, [text], beam=beam, best=best, options=options, prefix=prefix)
+        return next(asked(constraint=constraint, risk=risk, capture=capture))
 
     def predict_many(
         self,
@@ -133,6 +144,7 @@ class Model:
         options: SearchOptions | None = None,
         prefix: str = "",
         constraint: Constraint | None = None,
+        risk: MinimumRisk | None = None,
         capture: bool = False,
         ahead: int | None = None,
         first: int = 0,
@@ -141,13 +153,19 @@ class Model:
 
         `options` (see `Model.options`) stands in place of `beam` and `best`. Every output begins with `prefix` and
         satisfies the `constraint`; where none can, there are no outputs and the `remark` says why.
+        With `risk` what the search finds are candidates, and outputs are those with the least risk.
         Texts are read ahead, so that alike lengths are searched together; `ahead=1` answers each before the next.
         Samples are drawn by a text's number, which counts from `first`.
         """
         if options is not None and (beam is not None or best != 1):
             raise UsageError("beam and best are part of the options: say them there, or leave out the options")
         options = options or self.options(beam=beam, best=best)
-        capacity, longest = self.recipe.search.batch_sentences, self.recipe.data.max_length
+        if risk is not None:
+            searching = partial(self.predict_many, prefix=prefix, constraint=constraint, ahead=ahead, first=first)
+            for found in least_risky(searching, texts, risk, options=options, section=self.recipe.evaluation):
+                yield self._with_alignment(found) if capture else found
+            return
+        capacity, longest = self.recipe.search.batch_sentences, self.longest_source
         if ahead is None and self.collation.source.pictures:
             ahead = capacity  # they are many times larger than texts
         predictor: Predictor | Labeller
@@ -166,9 +184,9 @@ class Model:
                 ahead=ahead,
             )
         else:
-            scorer, collation = self._generator()
+            scorer, collation = self._writer(covering=bool(options.coverage_penalty))
             predictor = Predictor(
-                Covering(scorer) if options.coverage_penalty else scorer,
+                scorer,
                 collation,
                 options=options,
                 prefix=prefix,
@@ -186,13 +204,19 @@ class Model:
             raise UsageError(f"a model of shape {self.recipe.model.shape} writes no text")
         return self.system, self.collation
 
+    def _writer(self, *, covering: bool) -> tuple[Scorer, TextCollation]:
+        """What search is given, with or without coverage, and how lines are read for it."""
+        system, collation = self._generator()
+        return Covering(system) if covering else system, collation
+
     def _with_alignment(self, prediction: Prediction) -> Prediction:
         if not prediction.text.strip():
             return prediction
         source = prediction.source
         if prediction.cut_source:  # what was read of it
             text, *columns = self.collation.source.columns(source)
-            text = text[: encode_beginning(self.texts.source, text).spans[self.recipe.data.max_length - 1][1]]
+            spans = encode_beginning(self.texts.source, text).spans[: self.longest_source]
+            text = text[: spans[-1][1]]
             factors, words = len(self.texts.factors), len(words_of(text))
             kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
             source = "\t".join((text, *kept, *columns[factors:]))
@@ -237,6 +261,20 @@ class Model:
         return isinstance(self.system, Rater)
 
     @property
+    def probable(self) -> bool:
+        """Whether given targets have probabilities."""
+        return not self.numbers
+
+    @property
+    def longest_source(self) -> int:
+        """The most tokens of a source that are read."""
+        return self.recipe.data.max_length
+
+    def with_recipe(self, recipe: Recipe) -> "Model":
+        """The same model with other settings of search or evaluation."""
+        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder, averaged=self.averaged)
+
+    @property
     def reading(self) -> Reading:
         """Which attention is read as an alignment."""
         return alignment_reading(self.recipe.evaluation)
@@ -260,11 +298,11 @@ class Model:
             )
         if not pairs:
             return []
-        system, _ = self._generator()
+        system, collation = self._generator()
         batch = self.batch(pairs)
         sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
         encoded = [
-            (self.texts.source.encode(source), self.texts.target.encode(target))
+            (self.texts.source.encode(source), collation.target.encode(target))
             for source, (_, target) in zip(sources, pairs, strict=True)
         ]
         pictures: list[AlignmentPicture] = []
@@ -294,8 +332,7 @@ class Model:
         """The same model, its attention read in another way."""
         chosen = AlignmentReading(layer=reading.layer, head=reading.head, shift=1 if reading.shift else 0)
         evaluation = self.recipe.evaluation.model_copy(update={"alignment": chosen})
-        recipe = self.recipe.model_copy(update={"evaluation": evaluation})
-        return Model(recipe=recipe, system=self.system, texts=self.texts, folder=self.folder)
+        return self.with_recipe(self.recipe.model_copy(update={"evaluation": evaluation}))
 
     def examples(self, *files: str) -> list[Example]:
         """Pairs of a file, or of two parallel files, read as the training data was."""
@@ -335,7 +372,7 @@ class Model:
         ]
         resamples = section.resamples
         scores = metric_scores(section, judged, labels=isinstance(self.system, Acceptor))
-        if fitting and not self.numbers:
+        if fitting and self.probable:
             scores += likelihood_scores(self, fitting)
         if self.attends and self.collation.source.text is not None:
             system, collation = self._generator()
@@ -354,14 +391,3 @@ class Model:
 
 def _cannot_be_scored(source: str, target: str, fault: str) -> DataError:
     return DataError(f"a pair cannot be scored: {fault}. The pair is {source[:60]!r} and {target[:60]!r}")
-
-
-def check_shapes(expected: dict[str, tuple[int, ...]], folder: RunFolder) -> None:
-    """Refuse weights that do not belong to the recipe, with the first difference."""
-    found = folder.shapes()
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            raise ModelError(
-                f"{folder.weights}: does not fit recipe.yaml: {name} should be {expected.get(name, 'absent')} and is "
-                f"{found.get(name, 'absent')}. The file and the recipe come from different runs"
-            )

@@ -1,7 +1,7 @@
 """From texts to texts: a loop over the search that keeps order, blanks and bounded memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from regard.data.batch import Sources
 from regard.data.collation import Collation, TextCollation
@@ -10,9 +10,19 @@ from regard.data.store import Row
 from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
-from regard.search import Constrainer, Constraint, Finished, Hypothesis, Request, Search, SearchOptions, Trace
+from regard.search import (
+    Constrainer,
+    Constraint,
+    Decision,
+    Finished,
+    Hypothesis,
+    Request,
+    Search,
+    SearchOptions,
+    Trace,
+)
 from regard.special import NAMES, UNKNOWN
-from regard.text import Tokenizer
+from regard.text import BackwardTokenizer, Tokenizer
 from regard.text.beginning import LONGEST_TEXT, encode_beginning
 
 AHEAD = 16
@@ -38,13 +48,17 @@ def windows(texts: Iterable[str], ahead: int) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One hypothesis as text. `log_probability` is the model's own; `score` is what outputs are ranked by."""
+    """One hypothesis as text. `log_probability` is the model's own; `score` is what outputs are ranked by.
+
+    `pieces` stand in the order in which they were written; `parts` are those of the score, where it has several.
+    """
 
     text: str
     pieces: tuple[str, ...]
     log_probability: float
     score: float
     complete: bool
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,8 @@ class Prediction:
     `cut_source` counts tokens of the source beyond the limit, which were not read (of the longest texts, a part of
     them); `fault` says what was wrong with the source where it could not be read at all; `unseen` are attributes that
     training did not have, and that are left out; `remark` says what else was not done as asked, say why no output
-    satisfies a constraint; `trace` is the tree that was searched, where it was asked for.
+    satisfies a constraint; `trace` is the tree that was searched, and `decision` the
+    utilities that the outputs were chosen by, where they were asked for.
     """
 
     source: str
@@ -65,6 +80,7 @@ class Prediction:
     remark: str = ""
     alignment: AlignmentPicture | None = None
     trace: Trace | None = None
+    decision: Decision | None = None
 
     @property
     def text(self) -> str:
@@ -186,6 +202,11 @@ class Predictor:
         if prefix and not collation.source.streams:
             raise UsageError(
                 f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
+            )
+        if isinstance(collation.target, BackwardTokenizer) and (prefix or constraint):
+            raise UsageError(
+                "this model writes from right to left (text.reverse_target), and prefixes and constraints are read "
+                "from left to right: leave them out, or ask a model that writes from left to right"
             )
         self.prefix = forced_tokens(prefix, collation.target)
         self.constrainer = Constrainer.of(constraint, collation.target) if constraint else None

@@ -189,6 +189,8 @@ def _store(
         "text": list(text_key),
         "shape": recipe.model.shape,
     }
+    if recipe.text.reverse_target:
+        settings["reverse_target"] = True
     if pictures := collation.source.pictures:
         settings["pictures"] = picture_key(pictures, examples)
     return prepare(

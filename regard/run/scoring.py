@@ -10,7 +10,7 @@ from regard.data.collation import Collation, TextCollation
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Misfit
 from regard.data.store import Row
-from regard.models import MaskedLanguageModel, Rater, System
+from regard.models import Ensemble, MaskedLanguageModel, Rater, System
 from regard.run.prediction import AHEAD
 from regard.text import Tokenizer
 from regard.text.beginning import LONGEST_TEXT
@@ -45,7 +45,9 @@ def read_pair(collation: Collation, source: str, target: str) -> Mapping[str, Ro
 class PairScorer:
     """Scores pairs with one model."""
 
-    def __init__(self, system: System, collation: Collation, target: Tokenizer, *, batch: int, longest: int) -> None:
+    def __init__(
+        self, system: System | Ensemble, collation: Collation, target: Tokenizer, *, batch: int, longest: int
+    ) -> None:
         """Sides of more than `longest` tokens are not read."""
         assert not isinstance(system, MaskedLanguageModel)
         self.system = system

@@ -67,11 +67,11 @@ class Failed:
 Result = Finished | Failed
 
 
-def threads_for(workers: int) -> int:
-    """Threads of each of some processes, so that together they have no more than there are cores."""
+def runs_at_once(workers: int, runs: int) -> int:
+    """How many of some runs there will be at a time; each has its share of the cores."""
     if not 1 <= workers <= cores():
         raise UsageError(f"{workers} runs at a time: there are {cores()} cores, so at least 1 and at most {cores()}")
-    return cores() // workers
+    return max(1, min(workers, runs))
 
 
 def lower_is_better(select: str) -> bool:
@@ -165,14 +165,15 @@ def train_all(
 ) -> dict[str, Result]:
     """Train what is not finished, so many at a time; a run that fails is told and does not stop the others.
 
-    Processes have the cores between them. Where this one is stopped, they save their state first. `overwrite` trains
-    all of them anew.
+    Processes have the cores between them, and one that is alone has all. Where this one is stopped, they save their
+    state first. `overwrite` trains all of them anew.
     """
-    threads = threads_for(workers)
+    at_once = runs_at_once(workers, len(jobs))
+    threads = cores() // at_once
     for job in jobs:
-        if (wanted := job.recipe.training.threads or threads) * workers > cores():
+        if (wanted := job.recipe.training.threads or threads) * at_once > cores():
             raise UsageError(
-                f"{job.name}: {workers} runs at a time with {wanted} threads each (training.threads) need more than "
+                f"{job.name}: {at_once} runs at a time with {wanted} threads each (training.threads) need more than "
                 f"the {cores()} cores there are; lower one of them"
             )
     results: dict[str, Result] = {}
@@ -188,7 +189,7 @@ def train_all(
     with heeding_signals():
         try:
             while waiting or running:
-                while waiting and len(running) < workers:
+                while waiting and len(running) < at_once:
                     tell(f"{waiting[0].name}: training")
                     running.append(_start(waiting.pop(0), threads, overwrite=overwrite))
                 for one in [one for one in running if one.process.poll() is not None]:

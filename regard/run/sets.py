@@ -1,7 +1,8 @@
 """Sets of pairs that a user names beside a run: read as the run's training data was, or in their own format."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from regard.data import Ledger, read_examples
@@ -33,7 +34,28 @@ class SetLayout:
 def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None) -> list[Example]:
     """Examples of one file of pairs, or of two parallel files, read as `set_layout` says."""
     layout = set_layout(recipe, files)
-    examples = read_examples(
+    examples = _examples(recipe, files, layout, ledger)
+    return beside_files(examples) if recipe.reads_pictures and not layout.split_off else list(examples)
+
+
+def stream_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None) -> Iterator[Example]:
+    """The same, one after the other, in bounded memory.
+
+    Files are read to their end once before, so that what is wrong with them is told before anything is made of them;
+    what can be read only once, such as standard input, is not.
+    """
+    layout = set_layout(recipe, files)
+    if recipe.reads_pictures:
+        yield from read_set(recipe, files, ledger)
+        return
+    if all(Path(file).is_file() for file in files):
+        for _ in _examples(recipe, files, layout, None):
+            pass
+    yield from _examples(recipe, files, layout, ledger)
+
+
+def _examples(recipe: Recipe, files: Sequence[str], layout: SetLayout, ledger: Ledger | None) -> Iterator[Example]:
+    return read_examples(
         files[0] if len(files) == 1 else tuple(files),
         format=layout.format,
         source=layout.source,
@@ -42,7 +64,6 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
         bad_lines=recipe.data.bad_lines,
         ledger=ledger,
     )
-    return beside_files(examples) if recipe.reads_pictures and not layout.split_off else list(examples)
 
 
 def set_layout(recipe: Recipe, files: Sequence[str]) -> SetLayout:

@@ -17,7 +17,7 @@ from regard.run.folder import TEXT
 from regard.run.model import Model
 from regard.run.prediction import Prediction
 from regard.run.written import Form, Tally
-from regard.search import Constraint, SearchOptions
+from regard.search import Constraint, MinimumRisk, SearchOptions
 
 SHARD_LINES: Final = 1024
 SHARD_BYTES: Final = 2**20
@@ -34,10 +34,13 @@ class Asked:
     prefix: str = ""
     form: Form = PLAIN
     constraint: Constraint | None = None
+    risk: MinimumRisk | None = None
 
     def record(self) -> dict[str, Any]:
         """This as JSON has it, without levels."""
-        demands = {"constraint": self.constraint.record()} if self.constraint else {}
+        demands: dict[str, Any] = {"constraint": self.constraint.record()} if self.constraint else {}
+        if self.risk:
+            demands["risk"] = asdict(self.risk)
         form = {"align": self.form.align, "jsonl": self.form.jsonl}
         numbers = {} if self.form.probable else {"probable": False}
         return {**asdict(self.options), "prefix": self.prefix, **form, **numbers, **demands}
@@ -49,8 +52,16 @@ class Asked:
         prefix, align, jsonl = options.pop("prefix"), options.pop("align"), options.pop("jsonl")
         demands, probable = options.pop("constraint", None), options.pop("probable", True)
         constraint = None if demands is None else Constraint.from_record(demands)
-        form = Form(best=options["best"], align=align, jsonl=jsonl, probable=probable)
-        return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint)
+        risk = _risk(options.pop("risk", None))
+        form = Form(best=risk.best if risk else options["best"], align=align, jsonl=jsonl, probable=probable)
+        return Asked(options=SearchOptions(**options), prefix=prefix, form=form, constraint=constraint, risk=risk)
+
+
+def _risk(record: Mapping[str, Any] | None) -> MinimumRisk | None:
+    if record is None:
+        return None
+    references = record["references"]
+    return MinimumRisk(**{**record, "references": None if references is None else SearchOptions(**references)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,7 @@ class ShardPredictor:
             options=asked.options,
             prefix=asked.prefix,
             constraint=asked.constraint,
+            risk=asked.risk,
             capture=asked.form.align,
             first=first - 1,
         )

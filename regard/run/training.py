@@ -13,6 +13,7 @@ from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
+from regard.recipe.texts import as_written
 from regard.run.choosing import choose_weights
 from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
@@ -153,7 +154,7 @@ def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Pro
         prepared.collation,
         tokens=section.batch_tokens,
         seed=recipe.seed,
-        redraw=redraw_with(texts, recipe.text.dropout, recipe.data.max_length),
+        redraw=redraw_with(as_written(recipe, texts), recipe.text.dropout, recipe.data.max_length),
         corruption=build_corruption(recipe),
     )
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)

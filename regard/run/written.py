@@ -7,7 +7,7 @@ from typing import cast
 
 from regard.insight import links
 from regard.metrics import format_pharaoh
-from regard.run.prediction import Prediction
+from regard.run.prediction import Output, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,10 @@ class Form:
         if self.probable:
             record["log_probability"] = prediction.log_probability if prediction.outputs else None
         record["complete"] = not prediction.cut_output
+        if prediction.outputs and prediction.outputs[0].parts:
+            record["parts"] = dict(prediction.outputs[0].parts)
         if self.best > 1:
-            record["nbest"] = [
-                {"text": one.text, "score": one.score, "log_probability": one.log_probability, "complete": one.complete}
-                for one in prediction.outputs
-            ]
+            record["nbest"] = [_told(one) for one in prediction.outputs]
         if column is not None:
             record["alignment"] = column
         if prediction.fault:
@@ -141,6 +140,17 @@ class Tally:
                 f"{self.outputs:,} output{'' if one else 's'} reached the limit of length (search.max_length, "
                 f"search.max_ratio) before {'its' if one else 'their'} end"
             )
+
+
+def _told(output: Output) -> dict[str, object]:
+    """One of several outputs, as JSON has it."""
+    record: dict[str, object] = {
+        "text": output.text,
+        "score": output.score,
+        "log_probability": output.log_probability,
+        "complete": output.complete,
+    }
+    return {**record, "parts": dict(output.parts)} if output.parts else record
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,8 @@
 Shapes: S sentences, K beams, V vocabulary, C continuations.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from regard.search.beam import banked_continuations, group_continuations
 from regard.search.grid import WORST, Continuations, Grid
+from regard.search.options import SearchOptions
 from regard.search.running import Running, never
 from regard.search.stochastic import Perturbed, Unreplaced, perturb
 from regard.search.trace import Node
@@ -83,11 +85,19 @@ def drop_contradictions(running: Sequence[Running], chosen: Continuations) -> Co
 
 
 def write_trace(
-    one: Running, sentence: int, grid: Grid, said: Tensor, chosen: Continuations
+    one: Running,
+    sentence: int,
+    grid: Grid,
+    said: Tensor,
+    chosen: Continuations,
+    *,
+    coverage: list[float] | None,
+    fusion: Tensor | None,
 ) -> dict[tuple[int, int], int]:
     """Add the candidates of a step to the trace of a sentence; the numbers of the nodes by (row, token).
 
-    Beside what was chosen, these are the best continuations of each row: as many as the beam has places.
+    Beside what was chosen, these are the best continuations of each row: as many as the beam has places. `coverage` is
+    that of each row.
     """
     if one.tracer is None:
         return {}
@@ -103,21 +113,40 @@ def write_trace(
             best = here[row].topk(min(options.beam, here.size(1)))
             considered |= {(row, token) for token in best.indices[best.values > WORST].tolist()}
     wholes = {(row, token): scores[row] + float(said[sentence, row, token]) for row, token in considered}
+    costs = _costs(options, grid.samples[sentence].tolist(), considered, taken)
     numbers: dict[tuple[int, int], int] = {}
     for rank, pair in enumerate(sorted(considered, key=lambda each: (-wholes[each], each))):
         row, token = pair
         numbers[pair] = len(one.tracer.nodes)
         ended = token == END
+        added = 0.0 if fusion is None else float(fusion[sentence, row, token])
         node = Node(
             id=numbers[pair],
             parent=one.rows[row].node,
             token=token,
-            log_probability=float(said[sentence, row, token]),
+            log_probability=float(said[sentence, row, token]) - added,
             total=wholes[pair],
             score=options.score(wholes[pair], one.steps + 1 if ended else one.limit),
             step=one.steps,
             rank=rank,
             fate="pruned" if pair not in taken else "ended" if ended else "kept",
+            coverage=0.0 if coverage is None else options.coverage_penalty * coverage[row],
+            diversity=costs[pair],
+            perturbed=one.drawn[pair].value if pair in one.drawn and pair in taken else None,
+            fusion=added,
         )
         one.tracer.add(node)
     return numbers
+
+
+def _costs(
+    options: SearchOptions, groups: list[int], pairs: Iterable[tuple[int, int]], taken: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], float]:
+    """What groups before it put on each pair (row, token); nothing where there is one group."""
+    if options.groups == 1:
+        return dict.fromkeys(pairs, 0.0)
+    counts = Counter((groups[row], token) for row, token in taken)
+    return {
+        (row, token): options.diversity * sum(counts[group, token] for group in range(groups[row]))
+        for row, token in pairs
+    }

@@ -53,10 +53,11 @@ class Grid:
     """
 
     state: State
-    scores: Tensor  # (S, K) log-probabilities; -inf where a row is not in use
+    scores: Tensor  # (S, K) log-probabilities, with what was added; -inf where a row is not in use
     samples: Tensor  # (S, K) the number each row was started with
     tokens: Tensor  # (S, K, T)
     steps: Tensor  # (S, K, T) log-probability of each token; anything where a row is not in use
+    added: Tensor  # (S, K, T) what a language model adds to each
 
     @classmethod
     def start(cls, state: State, rows: Sequence[int]) -> "Grid":
@@ -69,6 +70,7 @@ class Grid:
             samples=samples,
             tokens=torch.full((*shape, 1), START),
             steps=torch.zeros((*shape, 1), dtype=torch.float64),
+            added=torch.zeros((*shape, 1), dtype=torch.float64),
         )
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "Grid":
@@ -79,6 +81,7 @@ class Grid:
             samples=self.samples[rows, beams],
             tokens=self.tokens[rows, beams],
             steps=self.steps[rows, beams],
+            added=self.added[rows, beams],
         )
 
     def join(self, other: "Grid") -> "Grid":
@@ -86,14 +89,15 @@ class Grid:
         beams = max(self.scores.size(1), other.scores.size(1))
         one, another = self._widen(beams), other._widen(beams)
         length = max(one.tokens.size(2), another.tokens.size(2))
-        pairs = ((one.tokens, another.tokens), (one.steps, another.steps))
-        tokens, steps = (torch.cat((_front(first, length), _front(second, length))) for first, second in pairs)
+        pairs = ((one.tokens, another.tokens), (one.steps, another.steps), (one.added, another.added))
+        tokens, steps, added = (torch.cat((_front(first, length), _front(second, length))) for first, second in pairs)
         return Grid(
             state=one.state.join(another.state),
             scores=torch.cat((one.scores, another.scores)),
             samples=torch.cat((one.samples, another.samples)),
             tokens=tokens,
             steps=steps,
+            added=added,
         )
 
     def _widen(self, beams: int) -> "Grid":
@@ -104,18 +108,23 @@ class Grid:
         wide.scores[:, present:] = WORST
         return wide
 
-    def advance(self, state: State, chosen: Continuations) -> "Grid":
-        """The grid after a step; `state` is where its rows stand then."""
+    def advance(self, state: State, chosen: Continuations, fusion: Tensor | None = None) -> "Grid":
+        """The grid after a step; `state` is where its rows stand then, `fusion` (S, K, V) what was added."""
         moved = replace(self, state=state)
         if not torch.equal(chosen.rows, torch.arange(self.scores.size(1)).expand(len(chosen.rows), -1)):
             moved = moved.select(None, chosen.rows)
         said = (chosen.values - moved.scores).nan_to_num(0.0)
+        added = torch.zeros_like(said)
+        if fusion is not None:
+            sentences = torch.arange(len(fusion)).unsqueeze(1)
+            added = fusion[sentences, chosen.rows, chosen.tokens].double().nan_to_num(0.0)
         return Grid(
             state=moved.state,
             scores=chosen.values,
             samples=moved.samples,
             tokens=torch.cat((moved.tokens, chosen.tokens.unsqueeze(2)), dim=2),
-            steps=torch.cat((moved.steps, said.unsqueeze(2)), dim=2),
+            steps=torch.cat((moved.steps, (said - added).unsqueeze(2)), dim=2),
+            added=torch.cat((moved.added, added.unsqueeze(2)), dim=2),
         )
 
     def keep(self, sentences: Sequence[int], length: int) -> "Grid":
@@ -123,7 +132,8 @@ class Grid:
         places = torch.tensor(sentences)
         beams = max(1, int((self.scores[places] > WORST).sum(1).max()))
         grid = self.select(places, torch.arange(beams).expand(len(sentences), -1))
-        return replace(grid, tokens=grid.tokens[:, :, -length:], steps=grid.steps[:, :, -length:])
+        last = slice(-length, None)
+        return replace(grid, tokens=grid.tokens[..., last], steps=grid.steps[..., last], added=grid.added[..., last])
 
 
 def _front(rows: Tensor, length: int) -> Tensor:

@@ -8,10 +8,14 @@ from regard.search.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a score is made of: likelihood + coverage, or the perturbed log-probability of a stochastic beam."""
+    """What a score is made of: likelihood + fusion + coverage, or the perturbed one of a stochastic beam.
+
+    `fusion` is what a language model adds, divided by the length as the likelihood is.
+    """
 
     likelihood: float
     coverage: float = 0.0
+    fusion: float = 0.0
     perturbed: float | None = None
 
 

@@ -168,8 +168,9 @@ class SearchOptions:
         Let y be a hypothesis with log p(y) ≤ 0 and z a continuation of at most `limit` tokens. Every further token has
         a log-probability ≤ 0, so log p(z) ≤ log p(y) ≤ 0. Both |z|^α and ((5 + |z|) / 6)^α grow with |z| for α ≥ 0, so
         lp(z) ≤ lp(limit) and log p(z) / lp(z) ≤ log p(y) / lp(z) ≤ log p(y) / lp(limit). The log-coverage is a sum of
-        log min(·, 1) ≤ 0 and its weight is ≥ 0, so it adds at most 0. What is forbidden (constraints, minimum length,
-        n-grams, diversity) only takes continuations away.
+        log min(·, 1) ≤ 0 and its weight is ≥ 0, so it adds at most 0. Where a language model is fused, log p stands for
+        log p + λ log p_LM: with λ ≥ 0 both are ≤ 0 and fall with every token. What is forbidden (constraints, minimum
+        length, n-grams, diversity) only takes continuations away.
         """
         return self.score(log_probability, limit)
 

@@ -11,6 +11,7 @@ Sums run in double precision: in single, the last tokens of a long output drown 
 Shapes: S sentences, K beams, V vocabulary, T tokens so far.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -30,6 +31,9 @@ from regard.search.request import Request
 from regard.search.running import Running, first_rows, hopeless, never
 from regard.search.sampling import chances, drawn_continuations
 from regard.special import END
+
+Last = tuple[float, float]
+"""The log-probability of an end, and what a language model adds to it."""
 
 
 class Search:
@@ -98,14 +102,26 @@ class Search:
         assert self._grid is not None
         if step.coverage is None and any(one.request.options.coverage_penalty for one in self._running):
             raise UsageError("coverage_penalty needs attention to the source, and this model has none; leave it out")
-        said = self._permitted(step.log_probabilities)
+        told = step.log_probabilities if step.fusion is None else step.log_probabilities + step.fusion
+        said = self._permitted(told)
         chosen = drop_contradictions(self._running, self._continuations(said))
         if chosen.values.isnan().any():
             raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
         coverage = None if step.coverage is None else step.coverage.tolist()
-        nodes = [write_trace(one, place, self._grid, said, chosen) for place, one in enumerate(self._running)]
+        nodes = [
+            write_trace(
+                one,
+                place,
+                self._grid,
+                said,
+                chosen,
+                coverage=None if coverage is None else coverage[place],
+                fusion=step.fusion,
+            )
+            for place, one in enumerate(self._running)
+        ]
         ended = chosen.tokens == END
-        self._collect_ends((ended & chosen.values.isfinite()).nonzero(), chosen, coverage, nodes)
+        self._collect_ends((ended & chosen.values.isfinite()).nonzero(), chosen, step.fusion, coverage, nodes)
         going = replace(chosen, values=chosen.values.masked_fill(ended, WORST)).in_use_first()
         for sentence, one in enumerate(self._running):
             if not one.plain:
@@ -114,7 +130,7 @@ class Search:
                 numbers = [nodes[sentence][pair] for pair in zip(rows, tokens, strict=True)] if nodes[sentence] else []
                 one.move(rows, tokens, None if coverage is None else coverage[sentence], numbers)
             one.steps += 1
-        self._grid = self._grid.advance(step.state, going)
+        self._grid = self._grid.advance(step.state, going, step.fusion)
 
     def _permitted(self, said: Tensor) -> Tensor:
         """What was said, without what a sentence's own rules forbid; copied only where there are such rules."""
@@ -167,13 +183,15 @@ class Search:
         self,
         ends: Tensor,
         chosen: Continuations,
+        fusion: Tensor | None,
         coverage: list[list[float]] | None,
         nodes: Sequence[dict[tuple[int, int], int]],
     ) -> None:
         assert self._grid is not None
         for sentence, candidate in ends.tolist():
             row, value = int(chosen.rows[sentence, candidate]), float(chosen.values[sentence, candidate])
-            last = value - float(self._grid.scores[sentence, row])
+            added = 0.0 if fusion is None else float(fusion[sentence, row, END])
+            last = value - float(self._grid.scores[sentence, row]) - added, added
             one = self._running[sentence]
             covered = 0.0 if coverage is None else coverage[sentence][row]
             found = self._finish(sentence, row, value, last, covered, (row, END))
@@ -181,28 +199,31 @@ class Search:
                 one.tracer.decide(nodes[sentence][row, END], "ended", found.score)
 
     def _finish(
-        self, sentence: int, row: int, value: float, last: float | None, coverage: float, pair: tuple[int, int]
+        self, sentence: int, row: int, value: float, last: Last | None, coverage: float, pair: tuple[int, int]
     ) -> Hypothesis:
-        """A row becomes a hypothesis; `last` is the log-probability of its end, None for one that was cut off."""
+        """A row becomes a hypothesis; `last` is about its end, None for one that was cut off."""
         assert self._grid is not None
         one = self._running[sentence]
         history = slice(self._grid.tokens.size(2) - one.steps, None)
         tokens = self._grid.tokens[sentence, row, history].tolist()
-        steps = self._grid.steps[sentence, row, history].tolist()
+        steps, added = (part[sentence, row, history].tolist() for part in (self._grid.steps, self._grid.added))
         if last is not None:
-            steps.append(last)
+            steps.append(last[0])
+            added.append(last[1])
+        fusion = math.fsum(added)
         options = one.request.options
         drawn = None
         if options.stochastic:
             drawn = one.drawn.get(pair) if last is not None else one.rows[row].perturbed
         parts = Parts(
-            likelihood=options.score(value, len(steps)),
+            likelihood=options.score(value - fusion, len(steps)),
             coverage=options.coverage_penalty * coverage,
+            fusion=options.score(fusion, len(steps)),
             perturbed=None if drawn is None else drawn.value,
         )
         hypothesis = Hypothesis(
             tokens=tuple(tokens),
-            log_probability=value,
+            log_probability=value - fusion,
             score=options.score(value, len(steps), coverage) if drawn is None else drawn.value,
             token_log_probabilities=tuple(steps),
             complete=last is not None,

@@ -38,7 +38,9 @@ def root(options: SearchOptions, request: int) -> Perturbed:
 
 def perturb(rows: list[Perturbed], said: Tensor, *, options: SearchOptions, request: int, step: int) -> list[Tensor]:
     """log-probabilities and perturbed ones of all continuations of rows: (K, V) → (K, V), (K, V)."""
-    own = (said.double() / options.temperature).log_softmax(-1)
+    said = said.double()
+    best = said.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    own = ((said - best) / options.temperature).log_softmax(-1)
     own = own + torch.tensor([row.log_probability for row in rows], dtype=torch.float64).unsqueeze(1)
     shape = np.arange(len(rows))[:, None], np.arange(said.size(1))[None, :]
     chance = uniform(words([options.seed]), words([request]), words([step + 1]), *shape)

@@ -12,8 +12,13 @@ Fate = Literal["kept", "pruned", "ended", "cut", "stopped"]
 class Node:
     """A token after what its parent stands for; the root, without a token, is the parent -1.
 
-    `rank` counts from 0 the candidates of its step by `total`, the log-probability of all tokens up to it. `score` is
-    what it is ranked by where it is an output, and the bound of what it can become where it is none.
+    `rank` counts from 0 the candidates of its step by `total`, the log-probability of all tokens up to it with what a
+    language model adds; `fusion` is what it adds for this token. `score` is what it is ranked by where it is an output,
+    and the bound of what it can become where it is none.
+
+    What else it was judged by: `coverage` is a part of the score of an output (weighted, at most 0), `diversity` the
+    cost that groups before its own put on its token, `perturbed` the log-probability with noise that a stochastic beam
+    has kept it by.
     """
 
     id: int
@@ -25,6 +30,10 @@ class Node:
     step: int
     rank: int
     fate: Fate
+    coverage: float = 0.0
+    diversity: float = 0.0
+    perturbed: float | None = None
+    fusion: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

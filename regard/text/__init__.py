@@ -1,5 +1,6 @@
 """Characters to ids and back: units of text, vocabularies, normalisation, and the words behind tokens."""
 
+from regard.text.backwards import BackwardTokenizer
 from regard.text.build import Answer, Unit, load_tokenizer, train_answers, train_tokenizer
 from regard.text.byte import ByteTokenizer
 from regard.text.character import CharacterTokenizer
@@ -16,6 +17,7 @@ from regard.text.words import tokens_to_words, word_spans
 
 __all__ = [
     "Answer",
+    "BackwardTokenizer",
     "ByteTokenizer",
     "CharacterTokenizer",
     "Codes",

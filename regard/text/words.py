@@ -15,12 +15,13 @@ def word_spans(text: str) -> tuple[tuple[int, int], ...]:
 def tokens_to_words(spans: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> tuple[int | None, ...]:
     """For each token the word with which it shares most characters, the first of equals; None if it shares none.
 
-    Tokens that stand for white space alone, and the mark for the start of a text, belong to no word. Both lists must be
-    in the order of the text, as `Encoding.spans` and `word_spans` are.
+    Tokens that stand for white space alone, and the mark for the start of a text, belong to no word. Words must be in
+    the order of the text, as `word_spans` are; tokens need not be.
     """
-    owners: list[int | None] = []
+    owners: list[int | None] = [None] * len(spans)
     first = 0
-    for start, end in spans:
+    for token in sorted(range(len(spans)), key=lambda token: spans[token][0]):
+        start, end = spans[token]
         while first < len(words) and words[first][1] <= start:
             first += 1
         best, owner, index = 0, None, first
@@ -29,5 +30,5 @@ def tokens_to_words(spans: Sequence[tuple[int, int]], words: Sequence[tuple[int,
             if shared > best:
                 best, owner = shared, index
             index += 1
-        owners.append(owner)
+        owners[token] = owner
     return tuple(owners)

@@ -93,7 +93,7 @@ def test_the_plan_is_whole() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names)
     assert all(row.asked and all(asked > 0 for asked in row.asked.values()) for row in ROWS)
-    assert [promise.name for promise in PROMISES] == [f"P{number}" for number in range(1, 7)]
+    assert [promise.name for promise in PROMISES] == [f"P{number}" for number in range(1, 8)]
     assert {name for promise in PROMISES for name in promise.rows} <= set(names)
 
 

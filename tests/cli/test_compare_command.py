@@ -44,6 +44,8 @@ def test_files_of_outputs_are_compared(regard: Command, files: tuple[Path, Path,
         assert entry["low"] <= entry["difference"] <= entry["high"]
         assert entry["randomised_p_value"] == pytest.approx(1 / 61)
         assert entry["verdict"] == "better"
+    meteor = regard("compare", bad, good, "-r", gold, "-m", "METEOR", "--meteor", "1.0-ranking", "--json")
+    assert "|param:1.0-ranking|" in json.loads(meteor.out)["comparisons"][0]["signature"]
 
 
 def test_runs_are_compared(regard: Command, run: Path, pairs: Path, files: tuple[Path, Path, Path]) -> None:
@@ -71,6 +73,8 @@ def test_what_cannot_be_compared(regard: Command, run: Path, files: tuple[Path, 
         ([good, tmp_path / "short.txt", "-r", gold], 4, "short.txt has 1 outputs, and there are 30 references"),
         ([good, bad, "-r", gold, "-r", tmp_path / "short.txt"], 4, "gold.txt has 30 lines and"),
         ([good, tmp_path / "none.txt", "-r", gold], 4, "none.txt: there is no such file"),
+        ([good, bad, "-r", gold, "--wordnet", "x"], 2, "wordnet can only have an effect on METEOR"),
+        ([good, bad, "-r", gold, "--beam", "3"], 2, "a beam (3) can only have an effect on runs"),
     ):
         result = regard("compare", *arguments)
         assert (result.code, result.out) == (code, ""), arguments

@@ -21,6 +21,7 @@ VERBS = [
     "sweep",
     "backtranslate",
     "predict",
+    "rerank",
     "score",
     "evaluate",
     "compare",

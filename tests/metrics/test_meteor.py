@@ -91,6 +91,18 @@ def test_sets_add_up_their_statistics_and_take_the_best_reference() -> None:
     assert score(own, "c d e f", "q", "c d e f") == score(own, "c d e f", "c d e f")
 
 
+@pytest.mark.parametrize(
+    ("version", "alpha", "beta", "gamma"),
+    [("1.0", 0.8, 2.5, 0.4), ("1.0-ranking", 0.95, 0.5, 0.5), ("1.0-hter", 0.65, 1.8, 0.45)],
+)
+def test_the_formula_of_1_0_by_hand(version: str, alpha: float, beta: float, gamma: float) -> None:
+    """Six words of seven match in two chunks, and function words weigh as much as others."""
+    found = score(Meteor(version=version, tokenize="none"), "the cat sat upon on the mat", "the cat sat on the mat")
+    precision, recall = 6 / 7, 1.0
+    mean = precision * recall / (alpha * precision + (1 - alpha) * recall)
+    assert found == pytest.approx(mean * (1 - gamma * (2 / 6) ** beta))
+
+
 @pytest.mark.parametrize("version", PARAMETERS)
 def test_every_version_puts_better_texts_first(version: str) -> None:
     own = Meteor(version=version)

@@ -31,6 +31,11 @@ def test_every_name_gives_its_metric_and_judges_perfect_outputs_best(name: str) 
     broken = evaluate(found, wrong, references, resamples=50)
     assert perfect.value == pytest.approx(100.0 if found.higher_is_better else 0.0)
     assert (perfect.value > broken.value) == found.higher_is_better == perfect.higher_is_better
+    half = evaluate(found, texts[:5] + wrong[5:], references, resamples=50)
+    assert half.low is not None
+    assert half.high is not None
+    assert half.low <= half.value <= half.high
+    assert half.low < half.high
 
 
 def test_names_are_those_of_recipes() -> None:

@@ -62,6 +62,7 @@ def command_line(folder: Path, hypotheses: list[str], references: list[list[str]
         (8, 25, 1, "intl"),
         (9, 12, 2, "zh"),
         (10, 3, 1, "13a"),
+        (11, 80, 4, "13a"),
     ],
 )
 def test_values_and_signatures_are_those_of_the_sacrebleu_command(

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from regard.data.batch import make_batch
+from regard.errors import UsageError
 from regard.insight import Reading
 from regard.models import BahdanauDecoder, RecurrentEncoder, TransformerDecoder, TransformerEncoder
 from regard.recipe import recipe_from
@@ -226,6 +227,15 @@ def test_every_setting_of_search_arrives() -> None:
     assert (drawn.groups, drawn.coverage_penalty, drawn.min_length) == (1, 0.0, 2)
     asked = search_options(section, stochastic=True, length_penalty=0.0)
     assert (asked.stochastic, asked.groups, asked.length_penalty) == (True, 1, 0.0)
+
+
+@pytest.mark.parametrize("drawn", ["sample", "stochastic"])
+def test_what_ranks_outputs_cannot_be_asked_for_with_draws(drawn: str) -> None:
+    """A recipe may have it, for its own searches; who asks for it here would get nothing."""
+    section = SearchSection(length_penalty=0.7, length_formula="gnmt", coverage_penalty=0.1)
+    assert search_options(section, **{drawn: True}).coverage_penalty == 0.0
+    with pytest.raises(UsageError, match="length_penalty, groups can have no effect on outputs that are drawn"):
+        search_options(section, **{drawn: True}, length_penalty=0.6, groups=2)
 
 
 def test_metrics_and_reading() -> None:

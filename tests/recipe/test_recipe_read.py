@@ -504,6 +504,13 @@ def test_layout_follows_any_schema():
         ("evaluation: {alignment: {layer: 7}}", "`evaluation.alignment.layer` is 7; the decoder has 2, from 0"),
         ("evaluation: {alignment: {head: 9}}", "`evaluation.alignment.head` is 9; the decoder has 4, from 0"),
         ("text: {unit: inflection, shared: false}", "unit `inflection` is for the source side only"),
+        ("search: {min_length: 300}", "`min_length` is 300; it must not be above `max_length`, 256"),
+        ("search: {groups: 2, diversity: 0}", "2 `groups` with `diversity: 0` would all find the same"),
+        ("search: {diversity: 2.0}", "`search.diversity` has no effect here, it is for `search.groups` of 2 or more"),
+        (
+            "search: {coverage_penalty: 0.2}\nmodel: {encoder: {kind: rnn}, decoder: {kind: rnn, wiring: every_step}}",
+            "`search.coverage_penalty` has no effect here, it is for decoders with attention to a source",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_training(line, message):

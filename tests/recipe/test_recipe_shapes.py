@@ -236,6 +236,11 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"evaluation.metrics": ["pearson", "BLEU"], "training.select": "exact"},
         "BLEU, exact compare texts, and targets are numbers: take pearson or squared_error",
     ),
+    (
+        PAIRS,
+        {"text.reverse_target": True, "data.long_lines": "cut"},
+        "`data.long_lines: cut` would cut the beginning of reversed targets: take skip or refuse",
+    ),
     *(
         (recipe, {setting: value}, f"`{setting}` has no effect here, it is for {users}: leave it out")
         for setting, value, users, recipes in (
@@ -245,6 +250,7 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
                 "a masked language model",
                 (PAIRS, LANGUAGE, CATEGORY, ACCEPTOR, RATER, TRANSDUCER, FACTORED),
             ),
+            ("text.reverse_target", True, "an encoder-decoder", (LANGUAGE, ACCEPTOR, TRANSDUCER, MASKED)),
             ("model.factors", "sum", "`data.factors`", (PAIRS, LANGUAGE, MASKED)),
             ("model.factor_width", 8, "`data.factors` with `model.factors: concat`", (PAIRS, ACCEPTOR)),
             ("model.output_bias", True, "models with a decoder", (ACCEPTOR, RATER, TRANSDUCER, MASKED)),

@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from regard.data import Ledger
 from regard.errors import DataError, UsageError
 from regard.recipe import recipe_from
 from regard.recipe.schema import Recipe
-from regard.run.sets import read_set, set_layout
+from regard.run.sets import read_set, set_layout, stream_set
 
 
 def recipe(**data: object) -> Recipe:
@@ -157,3 +158,27 @@ def test_pairs_in_another_format_are_told(tmp_path: Path) -> None:
         "read as jsonl, the run was trained on tsv: lines are JSON objects; keys 'src' and 'tgt'"
     )
     assert set_layout(recipe(), [str(path)]).assumed == ""
+
+
+def test_a_stream_has_the_same_examples_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "many.tsv"
+    path.write_text("".join(f"source {number}\ttarget {number}\n" for number in range(20_000)))
+    found = recipe(format="tsv")
+    tracemalloc.start()
+    try:
+        whole = read_set(found, [str(path)])
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        assert all(one == other for one, other in zip(stream_set(found, [str(path)]), whole, strict=True))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept > 4e6
+    assert peak - kept < kept / 4  # a block of the file, and no more than one example
+
+
+def test_a_file_is_refused_before_its_first_example(tmp_path: Path) -> None:
+    path = tmp_path / "bad.tsv"
+    path.write_text("a\tb\n" * 3 + "c\n")
+    with pytest.raises(DataError, match=r"bad\.tsv:4"):
+        next(stream_set(recipe(format="tsv"), [str(path)]))

@@ -16,7 +16,7 @@ from regard.recipe.schema import Recipe
 from regard.report import read_log
 from regard.run import series
 from regard.run.folder import RunFolder
-from regard.run.series import Failed, Finished, Job, finished_run, lower_is_better, remember, threads_for, train_all
+from regard.run.series import Failed, Finished, Job, finished_run, lower_is_better, remember, runs_at_once, train_all
 from regard.run.training import train
 from tests.toys import toy_pairs, toy_recipe, write_tsv
 
@@ -162,17 +162,18 @@ def test_ends_without_a_word_are_told(tmp_path: Path) -> None:
 
 def test_cores_are_shared_and_never_promised_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "cores", lambda: 5)
-    assert [threads_for(workers) for workers in (1, 2, 5)] == [5, 2, 1]
+    assert [runs_at_once(workers, 3) for workers in (1, 2, 5)] == [1, 2, 3]
+    assert runs_at_once(2, 0) == 1
     for workers in (0, 6):
         with pytest.raises(
             UsageError, match=f"{workers} runs at a time: there are 5 cores, so at least 1 and at most 5"
         ):
-            threads_for(workers)
+            runs_at_once(workers, 3)
     greedy = toy(tmp_path, "greedy", "training.threads=3")
     with pytest.raises(
         UsageError, match=r"greedy: 2 runs at a time with 3 threads each \(training.threads\) need more"
     ):
-        train_all([Job("greedy", greedy)], workers=2, tell=print)
+        train_all([Job("greedy", greedy), Job("modest", toy(tmp_path, "modest"))], workers=2, tell=print)
     assert not (tmp_path / "greedy").exists()
 
 

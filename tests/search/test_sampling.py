@@ -110,12 +110,19 @@ def test_what_is_left_to_draw_from_equals_a_plain_loop(rules: dict[str, float], 
         ({"min_p": 1.0}, {4}),
         ({"typical": 0.2}, {5}),  # its surprise of 2 bits is closest to the entropy, 1.75 bits
         ({"typical": 0.26}, {4, 5}),
+        ({"typical": 1.0}, {3, 4, 5, 6}),
+        ({"temperature": 1e308}, {3, 4, 5, 6}),
+        ({"temperature": 5e-324}, {4}),
+        ({"top_p": 5e-324}, {4}),
+        ({"min_p": 5e-324}, {3, 4, 5, 6}),
+        ({"typical": 5e-324}, {5}),
     ],
 )
 def test_by_hand(rules: dict[str, float], left: set[int]) -> None:
     """END has 1/8, then 1/2, 1/4, 1/8."""
     said = torch.tensor([0.0, 0.0, 0.0, 0.125, 0.5, 0.25, 0.125], dtype=torch.float64).log()
-    found = truncate(candidates(said, temperature=1.0, forbidden=()), SearchOptions(sample=True, **rules))
+    options = SearchOptions(sample=True, **rules)
+    found = truncate(candidates(said, temperature=options.temperature, forbidden=()), options)
     assert set(found.tokens[found.weights > 0].tolist()) == left
 
 

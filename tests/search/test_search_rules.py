@@ -15,6 +15,7 @@ from regard.insight import cross_attention
 from regard.models import Covering, EncoderDecoder, Scorer
 from regard.search import Finished, Request, Search, SearchOptions
 from regard.search.running import repeated
+from regard.search.trace import Node
 from regard.special import END
 from tests.families import FAMILIES, family
 from tests.markov import Found, Markov, every_output, permitted, which
@@ -234,6 +235,15 @@ def test_a_stochastic_beam_draws_without_replacement(temperature: float) -> None
             assert abs(seen / count - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / count) + 1e-9
 
 
+def test_a_stochastic_beam_of_no_temperature_is_greedy() -> None:
+    """The first output is; what comes behind it differs from it as little as possible."""
+    scorer = Markov(vocabulary=7, seed=3)
+    (greedy,) = find(scorer, SearchOptions(beam=1, max_length=6)).hypotheses
+    for temperature in (1e-3, 1e-300, 5e-324):
+        options = SearchOptions(stochastic=True, beam=3, best=3, temperature=temperature, max_length=6)
+        assert find(scorer, options).hypotheses[0].tokens == greedy.tokens
+
+
 def test_a_stochastic_beam_as_wide_as_the_space_has_every_output_once() -> None:
     scorer = Markov(vocabulary=6, seed=2)
     options = SearchOptions(stochastic=True, beam=40, best=40, max_length=3, max_ratio=None)
@@ -245,6 +255,24 @@ def test_a_stochastic_beam_as_wide_as_the_space_has_every_output_once() -> None:
         steps = [look_up(output[:place])[token] for place, token in enumerate(output)]
         assert one.token_log_probabilities == pytest.approx(steps)
         assert one.log_probability == pytest.approx(math.fsum(steps))
+
+
+def taken(node: Node) -> bool:
+    return node.fate != "pruned"
+
+
+def test_a_trace_tells_coverage() -> None:
+    options = SearchOptions(beam=3, best=3, coverage_penalty=0.7, max_length=6, trace=True)
+    finished = found_by(Covering(family("bahdanau gru")), [Request(0, sources([4, 5, 6]), 4, options)])[0]
+    trace = finished.trace
+    assert trace is not None
+    ended = {trace.path(node)[:-1]: node for node in trace.nodes if node.fate == "ended"}
+    for one in finished.hypotheses:
+        if one.complete:
+            assert ended[one.tokens].coverage == pytest.approx(one.parts.coverage)
+            assert ended[one.tokens].score == pytest.approx(one.parts.likelihood + one.parts.coverage)
+    assert len({round(node.coverage, 6) for node in trace.nodes}) > 3
+    assert all(node.coverage < 0 for node in trace.nodes)
 
 
 @pytest.mark.parametrize("kind", ["beam", "groups", "stochastic", "sample"])
@@ -271,6 +299,13 @@ def test_a_trace_is_the_tree_that_was_searched(kind: str, seed: int) -> None:
         assert (node.token == END and node.fate != "pruned") is (node.fate == "ended")
         if node.parent >= 0:
             assert trace.nodes[node.parent].fate == "kept"
+        assert (node.perturbed is not None) is (kind == "stochastic" and node.fate != "pruned")
+        if node.perturbed is not None and node.parent >= 0:
+            assert node.perturbed <= (trace.nodes[node.parent].perturbed or 0.0) + 1e-9
+    for token in {node.token for node in trace.nodes}:
+        costs = sorted(node.diversity for node in trace.nodes if node.step == 0 and node.token == token and taken(node))
+        # of two groups the second pays for what the first has taken
+        assert costs == ([0.0, 0.5][: len(costs)] if kind == "groups" else [0.0] * len(costs))
     for step in range(5):
         here = [node for node in trace.nodes if node.step == step]
         assert [node.rank for node in here] == list(range(len(here)))
