@@ -8,7 +8,7 @@ WORKERS ?= 2
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types format bench recipes reliability install install-test clean
+.PHONY: help demo test test-long lint types format bench figures recipes reliability install install-test clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,11 +33,14 @@ format: install-test ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-NOT_BENCH := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
-	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py
+NOT_FIGURES := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
+	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py benchmarks/speed.py
 
-bench: install ## Measure again what README and docs quote, but for what takes long
-	@set -e; for script in $(filter-out $(NOT_BENCH),$(sort $(wildcard benchmarks/*.py))); do echo "$$script"; $(BIN)/python "$$script"; done
+bench: install-test ## regard beside its peers: install them, measure, write docs/performance.md; hours, goes on where it stopped
+	$(BIN)/python benchmarks/speed.py $(ARGS)
+
+figures: install ## Measure again what else README and docs quote, but for what takes long
+	@set -e; for script in $(filter-out $(NOT_FIGURES),$(sort $(wildcard benchmarks/*.py))); do echo "$$script"; $(BIN)/python "$$script"; done
 
 recipes: install ## Train every recipe and write docs/results.md; over an hour on two cores, goes on where it stopped
 	$(BIN)/python benchmarks/recipes.py $(ARGS)

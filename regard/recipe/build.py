@@ -237,7 +237,7 @@ def build_recurrent_encoder(section: ModelSection, side: RecurrentEncoderSection
         network=Recurrent(
             part="encoder",
             input_width=section.width,
-            width=section.width,
+            width=side.width or section.width,
             layers=side.layers or section.layers,
             cell=side.cell,
             two_way=side.two_way,

@@ -121,6 +121,13 @@ class ModelSection(Section):
                 _check_buckets(side, name)
         return self
 
+    @property
+    def _memory_width(self) -> int:
+        """Of the states that an encoder leaves behind."""
+        if not isinstance(self.encoder, RecurrentEncoderSection):
+            return self.width
+        return (self.encoder.width or self.width) * (2 if self.encoder.two_way else 1)
+
     @model_validator(mode="after")
     def _recurrent(self) -> "ModelSection":
         for name, side in (("encoder", self.encoder), ("decoder", self.decoder)):
@@ -131,7 +138,7 @@ class ModelSection(Section):
                 setting = "pyramid" if pyramid else "residual"
                 raise ValueError(f"`{setting}` has no effect on a single layer: give the {name} more `layers`")
         if isinstance(self.encoder, RecurrentEncoderSection) and self.encoder.self_attention:
-            width = 2 * self.width if self.encoder.two_way else self.width
+            width = self._memory_width
             if width % self.encoder.self_attention:
                 raise ValueError(
                     f"states of width {width} cannot be split into {self.encoder.self_attention} heads "
@@ -159,8 +166,7 @@ class ModelSection(Section):
             return self
         widths = {"decoder's states": self.width}
         if side.projections != "learned":
-            two_way = isinstance(self.encoder, RecurrentEncoderSection) and self.encoder.two_way
-            memory = 2 * self.width if two_way else self.width
+            memory = self._memory_width
             if side.projections == "split" and memory % 2:
                 raise ValueError(f"states of width {memory} cannot be split into key and value of one width")
             widths["encoder's keys"] = memory // 2 if side.projections == "split" else memory
@@ -187,6 +193,10 @@ class ModelSection(Section):
             case BagEncoderSection() | CategoryEncoderSection():
                 offered = _states(1, "gru")
             case RecurrentEncoderSection(two_way=False, self_attention=None):
+                if encoder.width not in (None, self.width):
+                    raise ValueError(
+                        f"{wanted} of width {self.width}, and this encoder's have width {encoder.width}: {otherwise}"
+                    )
                 offered = _states(encoder.layers or self.layers, encoder.cell)
             case RecurrentEncoderSection(self_attention=None):
                 raise ValueError(f"{wanted}, and a two-way encoder ends with two states in each layer: {otherwise}")

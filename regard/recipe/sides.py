@@ -98,6 +98,9 @@ class RecurrentEncoderSection(Section):
     kind: Literal["rnn"] = "rnn"
     cell: Cell = Field("gru", description="The recurrent cell; `gru_cho` resets before the product, as in 2014.")
     layers: int | None = Field(None, ge=1, le=64, description="Layers; `model.layers` if left out.")
+    width: int | None = Field(
+        None, ge=1, le=16384, description="Size of the states of each direction; `model.width` if left out."
+    )
     two_way: bool = Field(True, description="Read the source in both directions.")
     reversed: bool = Field(False, description="Read the source from its last item to its first (Sutskever 2014).")
     residual: bool = Field(False, description="From the second layer on, add what a layer reads to what it says.")

@@ -1,0 +1,99 @@
+"""What is run: a cell is one program doing one thing; a round runs every cell once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from peers.shapes import SHAPES
+
+Kind = Literal["start", "limit", "train", "decode"]
+OURS = "regard"
+SYSTEMS = (OURS, "transformers", "ctranslate2", "eole", "opennmt", "joeynmt", "yoyodyne")
+LABELS = {
+    "regard": "regard",
+    "transformers": "Transformers (Marian)",
+    "ctranslate2": "CTranslate2",
+    "eole": "Eole",
+    "opennmt": "OpenNMT-py",
+    "joeynmt": "JoeyNMT",
+    "yoyodyne": "yoyodyne",
+}
+FORCED = 16
+"""Steps of decoding with forced length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """`tuned`: with the allocator's settings in the environment. `way`: how many processes decode, say."""
+
+    kind: Kind
+    system: str
+    model: str = ""
+    precision: str = "float32"
+    tuned: bool = False
+    way: str = ""
+
+    @property
+    def key(self) -> str:
+        parts = (self.kind, self.model, self.system, self.precision, "tuned" if self.tuned else "", self.way)
+        return " ".join(part for part in parts if part)
+
+    @property
+    def label(self) -> str:
+        marks = [
+            mark
+            for mark in (
+                "" if self.precision == "float32" else self.precision,
+                "allocator tuned" if self.tuned else "",
+                self.way,
+            )
+            if mark
+        ]
+        return LABELS[self.system] + (f", {', '.join(marks)}" if marks else "")
+
+
+def trainings(model: str) -> Iterator[Cell]:
+    """Who trains a model. Of the peers, Transformers stands for bfloat16."""
+    for precision in ("float32", "bfloat16"):
+        yield Cell(kind="train", system=OURS, model=model, precision=precision)
+    recurrent = SHAPES[model].family == "rnn"
+    if not recurrent:
+        yield Cell(kind="train", system="transformers", model=model)
+        yield Cell(kind="train", system="transformers", model=model, tuned=True)
+        yield Cell(kind="train", system="transformers", model=model, precision="bfloat16", tuned=True)
+    for system in ("eole", "opennmt", "joeynmt", *(["yoyodyne"] if recurrent else [])):
+        for tuned in (False, True):
+            yield Cell(kind="train", system=system, model=model, tuned=tuned)
+
+
+def decodings(model: str) -> Iterator[Cell]:
+    """Who decodes with a model: the same weights for us, Transformers and CTranslate2, their own for the others."""
+    yield Cell(kind="decode", system=OURS, model=model)
+    yield Cell(kind="decode", system=OURS, model=model, way="two workers")
+    if SHAPES[model].family == "transformer":
+        yield Cell(kind="decode", system="transformers", model=model)
+        for precision in ("float32", "int8"):
+            yield Cell(kind="decode", system="ctranslate2", model=model, precision=precision)
+    for system in ("eole", "opennmt"):
+        yield Cell(kind="decode", system=system, model=model)
+
+
+def all_cells() -> list[Cell]:
+    """In the order of a round: what is compared stands together."""
+    cells = [Cell(kind="limit", system=OURS)]
+    cells += [Cell(kind="start", system=system) for system in SYSTEMS]
+    for model in SHAPES:
+        cells += trainings(model)
+    for model in SHAPES:
+        cells += decodings(model)
+    return cells
+
+
+def settings(*, batch: tuple[int, ...], ends: tuple[str, ...], sentences: dict[int, int]) -> list[dict[str, object]]:
+    """How a cell decodes, one after the other; in batches of one a part of the sentences is enough."""
+    return [
+        {"ends": end, "batch": one, "beam": beam, "steps": FORCED, "sentences": sentences[one]}
+        for end in ends
+        for one in batch
+        for beam in (1, 5)
+    ]

@@ -1,0 +1,228 @@
+"""Runs one cell and says what came of it."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from peers import configs
+from peers.cells import FORCED, OURS, Cell, settings
+from peers.corpus import Corpus
+from peers.install import PEERS, python_of
+from peers.logs import (
+    Rates,
+    read_driver,
+    read_joeynmt,
+    read_opennmt,
+    read_regard,
+    read_seconds,
+    records_of,
+)
+from peers.processes import TUNED, Failed, Ran, run
+from peers.shapes import SHAPES
+
+Result = dict[str, object]
+DRIVERS = Path(__file__).resolve().parent / "drivers"
+BENCHMARKS = Path(__file__).resolve().parent.parent
+REPEATS = 5
+"""The test set is predicted so often by a command whose start-up is taken off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where everything is and how much of it is done."""
+
+    home: Path
+    folder: Path
+    corpus: Corpus
+    threads: int
+    steps: Mapping[str, int]
+    sentences: Mapping[int, int]
+    limit: float
+    quick: bool = False
+
+    def work(self, cell: Cell) -> Path:
+        """What a cell leaves behind, until it is run again."""
+        return self.folder / "work" / cell.key.replace(" ", "_")
+
+    def model(self, name: str) -> Path:
+        """Our trained model, for decoding."""
+        return self.folder / "models" / name
+
+    def run(self, command: Sequence[str | Path], *, tuned: bool = False, where: Path | None = None) -> Ran:
+        ours = {"PYTHONPATH": f"{BENCHMARKS.parent}{os.pathsep}{BENCHMARKS}"} if command[0] == sys.executable else {}
+        return run(
+            command,
+            threads=self.threads,
+            further={"PYTHONPATH": "", **ours, **(TUNED if tuned else {})},
+            limit=self.limit,
+            folder=where or self.folder,
+        )
+
+
+def drive(cell: Cell, bench: Bench) -> Result:
+    """Run a cell; the result has what was measured."""
+    match cell.kind:
+        case "start":
+            return start(cell, bench)
+        case "limit":
+            return matrix_limit(bench)
+        case "train":
+            return train(cell, bench)
+        case "decode":
+            return decode(cell, bench)
+
+
+def start(cell: Cell, bench: Bench) -> Result:
+    """`--help`, or the import where there is no command."""
+    if cell.system == OURS:
+        return {"seconds": bench.run([sys.executable, "-m", "regard", "--help"]).seconds}
+    return {"seconds": bench.run([python_of(bench.home, cell.system), *PEERS[cell.system].help]).seconds}
+
+
+def matrix_limit(bench: Bench) -> Result:
+    source, target = bench.corpus.lengths
+    command = [sys.executable, "-m", "peers.limit", str(bench.threads), str(configs.BATCH), str(source), str(target)]
+    ran = bench.run([*command, *(["--quick"] if bench.quick else [])])
+    records = list(records_of(ran.output))
+    return {
+        "limits": [one for one in records if "limit" in one],
+        "products": [one for one in records if "speed" in one],
+    }
+
+
+def train(cell: Cell, bench: Bench) -> Result:
+    """Tokens per second, memory and parameters of a training."""
+    folder = bench.work(cell)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shape, steps = SHAPES[cell.model], bench.steps[cell.model]
+    corpus, python = bench.corpus, python_of(bench.home, cell.system)
+    sizes = json.dumps(asdict(shape))
+    read = read_driver
+    command: list[str | Path]
+    match cell.system:
+        case "regard":
+            recipe = configs.regard_recipe(shape, corpus, folder / "run", steps=steps, precision=cell.precision)
+            command = [sys.executable, "-m", "regard", "train", configs.write_config(recipe, folder / "recipe.yaml")]
+        case "transformers":
+            driver = DRIVERS / "transformers_training.py"
+            report = [str(steps), str(configs.REPORT), str(configs.BATCH)]
+            half = ["--bfloat16"] if cell.precision == "bfloat16" else []
+            command = [python, driver, sizes, corpus.file("train.json"), *report, *half]
+        case "eole":
+            path = configs.write_config(configs.eole_config(shape, corpus, folder, steps=steps), folder / "eole.yaml")
+            command, read = [python, "-m", "eole.bin.main", "train", "-config", path], read_opennmt
+        case "opennmt":
+            tree = configs.opennmt_config(shape, corpus, folder, steps=steps)
+            path = configs.write_config(tree, folder / "opennmt.yaml")
+            command, read = [python, DRIVERS / "old_loading.py", "onmt.bin.train", "-config", path], read_opennmt
+        case "joeynmt":
+            tree = configs.joeynmt_config(shape, corpus, folder, steps=steps)
+            path = configs.write_config(tree, folder / "joeynmt.yaml")
+            command = [python, DRIVERS / "old_loading.py", "joeynmt", "train", "--skip-test", path]
+            read = read_joeynmt
+        case _:
+            driver = DRIVERS / "yoyodyne_training.py"
+            report = [str(steps), str(configs.REPORT), str(configs.BATCH)]
+            command = [python, driver, sizes, corpus.file("train.tsv"), folder / "model", *report]
+    ran = bench.run(command, tuned=cell.tuned, where=folder)
+    (folder / "output.log").write_text(ran.output, encoding="utf-8")
+    rates = regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
+    return {
+        "rate": rates.median(0 if bench.quick else 20),
+        "windows": list(rates.values),
+        "parameters": rates.parameters,
+        "bytes": ran.bytes,
+        "seconds": ran.seconds,
+    }
+
+
+def regard_rates(run_folder: Path) -> Rates:
+    return read_regard((run_folder / "log.jsonl").read_text(encoding="utf-8"), run_folder / "weights.safetensors")
+
+
+def decode(cell: Cell, bench: Bench) -> Result:
+    """Sentences per second by setting."""
+    if cell.way:
+        return {"figures": workers(cell, bench)}
+    if cell.system in ("eole", "opennmt"):
+        return {"figures": forced_by_command(cell, bench)}
+    told = json.dumps(settings(batch=(64, 1), ends=("natural", "forced"), sentences=dict(bench.sentences)))
+    model, test = bench.model(cell.model), bench.corpus.file("test.json")
+    command: list[str | Path]
+    match cell.system:
+        case "regard":
+            driver = DRIVERS / "regard_decoding.py"
+            command = [sys.executable, driver, model / "run", bench.corpus.file("test.en"), told]
+        case "transformers":
+            driver = DRIVERS / "transformers_decoding.py"
+            command = [python_of(bench.home, cell.system), driver, model / "huggingface", test, told]
+        case _:
+            driver = DRIVERS / "ctranslate2_decoding.py"
+            pieces, rest = bench.corpus.file("test.src"), [told, cell.precision, str(bench.threads)]
+            command = [python_of(bench.home, cell.system), driver, model / "ctranslate2", pieces, *rest]
+    ran = bench.run(command)
+    return {"figures": {str(one.pop("setting")): one for one in map(dict, records_of(ran.output)) if "setting" in one}}
+
+
+def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
+    """Eole and OpenNMT-py with what they have just trained: too little to end by itself, so with forced length only."""
+    lines = bench.corpus.file("test.src").read_text(encoding="utf-8").splitlines()
+    folder = bench.work(cell)
+    folder.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, object] = {}
+    for one in settings(batch=(64, 1), ends=("forced",), sentences=dict(bench.sentences)):
+        count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
+        count = min(count, len(lines))
+        few = [lines[index * len(lines) // count] for index in range(count)]
+        (folder / "source.txt").write_text("".join(f"{line}\n" for line in few), encoding="utf-8")
+        ran = bench.run(decoding_command(cell, bench, beam, batch), where=folder)
+        seconds = read_seconds(ran.output)
+        key = f"forced batch {batch} beam {beam}"
+        figures[key] = {"sentences": len(few), "seconds": seconds, "rate": len(few) / seconds, "bytes": ran.bytes}
+    return figures
+
+
+def decoding_command(cell: Cell, bench: Bench, beam: int, batch: int) -> list[str | Path]:
+    """Of Eole or OpenNMT-py, in the folder of the cell; without the limit that follows from the source."""
+    trained = bench.work(Cell(kind="train", system=cell.system, model=cell.model))
+    options: dict[str, object] = {
+        "src": "source.txt", "output": "output.txt", "beam_size": beam, "batch_size": batch, "min_length": FORCED,
+        "max_length": FORCED, "max_length_ratio": 0,
+    }  # fmt: skip
+    python = python_of(bench.home, cell.system)
+    if cell.system == "eole":
+        tree = {**options, "model_path": str(trained / "model"), "report_time": True, "gpu_ranks": []}
+        path = configs.write_config(tree, bench.work(cell) / "eole.yaml")
+        return [python, "-m", "eole.bin.main", "predict", "-config", path]
+    model = max(trained.glob("model_step_*.pt"), default=trained / "model_step_0.pt")
+    told = [str(part) for name, value in options.items() for part in (f"-{name}", value)]
+    return [python, DRIVERS / "old_loading.py", "onmt.bin.translate", "-model", model, "-report_time", *told]
+
+
+def workers(cell: Cell, bench: Bench) -> dict[str, object]:
+    """`regard predict FILE --output --workers`: whole files, less the time that two lines take."""
+    folder = bench.work(cell)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = bench.corpus.file("test.en").read_text(encoding="utf-8").splitlines()[: bench.sentences[64]]
+    few, many = folder / "few.txt", folder / "many.txt"
+    few.write_text("".join(f"{line}\n" for line in lines[:2]), encoding="utf-8")
+    many.write_text("".join(f"{line}\n" for line in lines) * REPEATS, encoding="utf-8")
+    figures: dict[str, object] = {}
+    for beam in (1, 5):
+        command: list[str | Path] = [sys.executable, "-m", "regard", "predict", bench.model(cell.model) / "run"]
+        options = ["--beam", str(beam), "--workers", str(bench.threads), "--overwrite", "--output"]
+        short = bench.run([*command, few, *options, folder / f"few{beam}.out"])
+        long = bench.run([*command, many, *options, folder / f"many{beam}.out"])
+        seconds, count = long.seconds - short.seconds, len(lines) * REPEATS
+        if seconds <= 0:
+            raise Failed("the whole file took no longer than two lines of it")
+        figures[f"natural batch 64 beam {beam}"] = {
+            "sentences": count, "seconds": seconds, "rate": count / seconds, "bytes": long.bytes,
+        }  # fmt: skip
+    return figures

@@ -1,0 +1,192 @@
+"""What follows from a record: medians, spreads, ratios within rounds, and what was aimed at."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peers.cells import OURS, Cell, decodings, trainings
+
+Record = Mapping[str, Any]
+Read = Callable[[Mapping[str, Any]], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value by round; a round that failed has None."""
+
+    values: tuple[float | None, ...]
+
+    @property
+    def known(self) -> list[float]:
+        return [value for value in self.values if value is not None]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.known)
+
+    @property
+    def spread(self) -> float:
+        """(Greatest - least) / median."""
+        return (max(self.known) - min(self.known)) / self.median
+
+    def __bool__(self) -> bool:
+        return bool(self.known)
+
+    def over(self, other: "Figure") -> "Figure":
+        """The ratio within each round that both have."""
+        pairs = zip(self.values, other.values, strict=False)
+        return Figure(tuple(None if a is None or b is None or not b else a / b for a, b in pairs))
+
+
+def figure(record: Record, cell: Cell, read: Read) -> Figure:
+    rounds = record["cells"].get(cell.key, [])
+    return Figure(tuple(None if "fault" in one else read(one) for one in rounds))
+
+
+def fault(record: Record, cell: Cell) -> str:
+    """Why a cell has no figures; nothing where it has some."""
+    rounds = record["cells"].get(cell.key, [])
+    if not rounds:
+        return "not run"
+    faults = [one["fault"] for one in rounds if "fault" in one]
+    return (faults[0].strip().splitlines() or ["failed"])[-1][-160:] if len(faults) == len(rounds) else ""
+
+
+def rate(result: Mapping[str, Any]) -> float | None:
+    return result["rate"]
+
+
+def held(result: Mapping[str, Any]) -> float | None:
+    return result["bytes"]
+
+
+def at(setting: str, field: str = "rate") -> Read:
+    """A figure of decoding with a setting."""
+    return lambda result: result["figures"].get(setting, {}).get(field)
+
+
+def limit(record: Record, model: str, precision: str) -> Figure:
+    """Target tokens per second that products alone would allow."""
+
+    def read(result: Mapping[str, Any]) -> float | None:
+        found = [one["limit"] for one in result["limits"] if (one["model"], one["precision"]) == (model, precision)]
+        return found[0] if found else None
+
+    return figure(record, Cell(kind="limit", system=OURS), read)
+
+
+def best(figures: Sequence[Figure]) -> Figure:
+    """That with the greatest median."""
+    return max((one for one in figures if one), key=lambda one: one.median, default=Figure(()))
+
+
+def ours(record: Record, model: str, precision: str | None = None) -> Figure:
+    """Our training, in the precision that is faster where none is given."""
+    own = [cell for cell in trainings(model) if cell.system == OURS and precision in (None, cell.precision)]
+    return best([figure(record, cell, rate) for cell in own])
+
+
+def peers(record: Record, model: str, *, tuned: bool | None = None, precision: str | None = None) -> Figure:
+    """The fastest training of a peer."""
+    others = [cell for cell in trainings(model) if cell.system != OURS]
+    return best(
+        [
+            figure(record, cell, rate)
+            for cell in others
+            if tuned in (None, cell.tuned) and precision in (None, cell.precision)
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What was aimed at: at least, or with `most` at most."""
+
+    name: str
+    aim: float
+    found: Figure
+    most: bool = False
+
+    @property
+    def met(self) -> bool:
+        return bool(self.found) and (self.found.median <= self.aim if self.most else self.found.median >= self.aim)
+
+
+def goals(record: Record) -> list[Goal]:
+    """The measures that this project has set itself."""
+    by_precision = {name: faster(record, name) for name in ("A", "B")}
+    decoding = {
+        (model, system): Cell(kind="decode", system=system, model=model)
+        for model in ("A", "C")
+        for system in (OURS, "transformers", "eole", "opennmt")
+    }
+
+    def against(model: str, system: str, setting: str) -> Figure:
+        own = figure(record, decoding[model, OURS], at(setting))
+        return own.over(figure(record, decoding[model, system], at(setting)))
+
+    marian = Cell(kind="train", system="transformers", model="A")
+    mine = Cell(kind="train", system=OURS, model="A", precision=by_precision["A"])
+    recurrent = [against("C", system, "forced batch 64 beam 5") for system in ("eole", "opennmt")]
+    return [
+        Goal("training A, best peer at its defaults", 1.5, ours(record, "A").over(peers(record, "A", tuned=False))),
+        Goal("training A, best peer, allocator tuned", 1.2, ours(record, "A").over(peers(record, "A", tuned=True))),
+        Goal("training B, best peer at its defaults", 1.3, ours(record, "B").over(peers(record, "B", tuned=False))),
+        Goal("training C, best peer at its defaults", 2.4, ours(record, "C").over(peers(record, "C", tuned=False))),
+        Goal(
+            "training B, best peer in the same precision",
+            1.1,
+            ours(record, "B").over(peers(record, "B", precision=by_precision["B"])),
+        ),
+        *(
+            Goal(f"share of the limit of products, training {name}", aim, share(record, name))
+            for name, aim in (("A", 0.70), ("B", 0.55))
+        ),
+        *(
+            Goal(
+                f"decoding A, batch {size}, beam 5, {ends}, Transformers",
+                aim,
+                against("A", "transformers", f"{ends} batch {size} beam 5"),
+            )
+            for ends, size, aim in (("forced", 64, 2.5), ("natural", 64, 3.0), ("natural", 1, 2.3))
+        ),
+        Goal("decoding C, batch 64, beam 5, forced, best peer", 2.5, least(recurrent)),
+        Goal(
+            "memory of training A, Transformers",
+            0.8,
+            figure(record, mine, held).over(figure(record, marian, held)),
+            most=True,
+        ),
+    ]
+
+
+def least(figures: Sequence[Figure]) -> Figure:
+    """That with the smallest median: the ratio to the strongest."""
+    return min((one for one in figures if one), key=lambda one: one.median, default=Figure(()))
+
+
+def faster(record: Record, model: str) -> str:
+    """The precision in which our training of a model is faster."""
+    known = {name: ours(record, model, name) for name in ("float32", "bfloat16")}
+    return max((name for name in known if known[name]), key=lambda name: known[name].median, default="float32")
+
+
+def share(record: Record, model: str) -> Figure:
+    """Of what products alone would allow in the precision used."""
+    precision = faster(record, model)
+    return ours(record, model, precision).over(limit(record, model, precision))
+
+
+def decoding_settings(record: Record, model: str) -> list[str]:
+    """All settings that anyone has decoded a model with, in one order."""
+    found = {
+        setting
+        for cell in decodings(model)
+        for one in record["cells"].get(cell.key, [])
+        for setting in one.get("figures", {})
+    }
+    order = [
+        f"{ends} batch {size} beam {beam}" for ends in ("natural", "forced") for size in (64, 1) for beam in (1, 5)
+    ]
+    return [setting for setting in order if setting in found]

@@ -1,0 +1,213 @@
+"""Writes docs/performance.md and its picture from a record."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peers.cells import OURS, SYSTEMS, Cell, decodings, trainings
+from peers.figures import (
+    Figure,
+    at,
+    decoding_settings,
+    faster,
+    fault,
+    figure,
+    goals,
+    held,
+    limit,
+    ours,
+    rate,
+)
+from peers.picture import picture
+from peers.shapes import SHAPES, training_operations
+from regard.files import replace_file
+
+Record = Mapping[str, Any]
+PAGE, PICTURE = "performance.md", "performance.svg"
+
+HEAD = """\
+# How fast it is, beside its peers
+
+Training and decoding of the same models on the same cores, by regard and by the programs that people use for this.
+Every figure on this page comes from `make bench`, which installs the peers, runs everything and writes the page; run it
+on idle cores to see it on your own machine.
+
+- **Data**: Multi30k, English to German, one joint BPE vocabulary of 8,000 entries, learned once by regard; peers read
+  its pieces. Test: test_2016, 1,000 sentences.
+- **Training**: batches of about 4,096 target tokens, dropout 0.1, label smoothing 0.1, Adam. Each program runs its own
+  training command; Transformers has none for this, so it runs the plain loop that a user would write, with batches of
+  alike lengths. Rates are target tokens per second, ends included and padding not, over the steps after the 20th.
+- **Not at their defaults**: Eole and OpenNMT-py sort the corpus once instead of nine copies of it, which shortens their
+  start, and Eole is spared its log of the sharpness of attention. OpenNMT-py, JoeyNMT and yoyodyne run beside versions
+  that they do not ask for (see below). Of regard, the faster of float32 and bfloat16 is what others are compared with;
+  its default is float32.
+- **Allocator tuned**: with `MALLOC_MMAP_MAX_=0` and a large `MALLOC_TRIM_THRESHOLD_` in the environment, which regard
+  settles by itself. Peers are shown both ways.
+- **Decoding**: with natural ends and, so that everyone does the same work, with a length forced to 16 steps. regard,
+  Transformers and CTranslate2 decode with the same weights, trained by regard and exported. Eole and OpenNMT-py decode
+  with what they have learned in the run above, which is too little to end a sentence: with forced length only. In
+  batches of 64 the whole set is decoded, one by one a part of it. CTranslate2 runs as many workers of one thread as
+  there are cores, for single sentences one thread.
+- **Rounds**: everything runs once, one after the other, then all again. Figures are medians over the rounds, ± is half
+  of what lies between the least and the greatest of them. Ratios are taken within a round; above 1 regard is faster.
+"""
+
+
+def write_pages(record: Record, folder: Path) -> None:
+    """The page and its picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / PAGE, page(record).encode())
+    replace_file(folder / PICTURE, picture(record).encode())
+
+
+def page(record: Record) -> str:
+    sections = [HEAD, where(record), f"![Rates beside those of regard]({PICTURE})"]
+    sections += ["## What was aimed at", table(["", "aim", "reached", ""], goal_rows(record))]
+    for name, shape in SHAPES.items():
+        sections += [f"## Training {name}", f"{shape.told}.", training_table(record, name)]
+    sections += ["## Decoding", models(record)]
+    for name in SHAPES:
+        if decoding_settings(record, name):
+            sections += [f"### Model {name}", decoding_table(record, name)]
+    sections += ["## Starting", START, table(["", "seconds", ""], start_rows(record))]
+    sections += ["## The limit of the machine", LIMIT, *limit_tables(record)]
+    sections += ["## The peers", table(["", "version", "torch", ""], peer_rows(record))]
+    return "\n\n".join(section.strip("\n") for section in sections if section) + "\n"
+
+
+START = "`--help` of the command; of Transformers and CTranslate2, which have none, the import."
+LIMIT = """\
+Matrix products alone, of the shapes that training needs, two operations for each multiply-add. The limit is what a
+program would reach that did nothing but the products with weights, forward and twice backward; attention's own products
+are not in it. A token of the target needs the operations of its pair divided by the length of its target. The recurrent
+products of C are taken as if all steps were one product, which no program can do."""
+
+
+def where(record: Record) -> str:
+    about = record["about"]
+    machine = about["machine"]
+    rounds = max((len(rounds) for rounds in record["cells"].values()), default=0)
+    quick = " **This was a quick trial of a few steps: none of it is a result.**" if about["quick"] else ""
+    return (
+        f"Measured on {machine['processor']}, {about['threads']} threads on {machine['cores']} cores, "
+        f"{machine['system']}, Python {machine['python']}, torch {about['torch']}, in {rounds} rounds.{quick}"
+    )
+
+
+def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)])
+
+
+def shown(found: Figure, digits: int = 0) -> str:
+    """A median and half of the spread."""
+    return f"{found.median:,.{digits}f} ± {50 * found.spread:.0f} %" if found else "–"
+
+
+def times(found: Figure) -> str:
+    return f"{found.median:.2f}" if found else "–"
+
+
+def goal_rows(record: Record) -> Iterator[list[str]]:
+    for goal in goals(record):
+        state = "" if not goal.found else "met" if goal.met else "missed"
+        yield [goal.name, f"{'≤' if goal.most else '≥'} {goal.aim:g}", times(goal.found), state]
+
+
+def training_table(record: Record, model: str) -> str:
+    heads = ["", "tokens/s", "regard is faster by", "parameters", "memory, MB", "of ours"]
+    return table(heads, training_rows(record, model))
+
+
+def training_rows(record: Record, model: str) -> Iterator[list[str]]:
+    """The first of ours is the faster one, and what the others are compared with."""
+    own = ours(record, model)
+    mine = Cell(kind="train", system=OURS, model=model, precision=faster(record, model))
+    memory = figure(record, mine, held)
+    for cell in trainings(model):
+        found, used = figure(record, cell, rate), figure(record, cell, held)
+        if not found:
+            yield [cell.label, fault(record, cell), "", "", "", ""]
+            continue
+        parameters = next(one["parameters"] for one in record["cells"][cell.key] if "parameters" in one)
+        megabytes = Figure(tuple(None if one is None else one / 1e6 for one in used.values))
+        yield [
+            cell.label,
+            shown(found),
+            times(own.over(found)),
+            f"{parameters:,}",
+            f"{megabytes.median:,.0f}" if megabytes else "–",
+            times(used.over(memory)),
+        ]
+
+
+def models(record: Record) -> str:
+    told = [
+        f"{name}: {one['steps']} steps, BLEU {one['BLEU']:.1f}" for name, one in record["models"].items() if one["BLEU"]
+    ]
+    end = f" The models were trained briefly by regard ({'; '.join(told)})." if told else ""
+    return f"Sentences per second; in brackets, how many times as many regard decodes in one process.{end}"
+
+
+def decoding_table(record: Record, model: str) -> str:
+    settings = decoding_settings(record, model)
+    mine = Cell(kind="decode", system=OURS, model=model)
+    rows = []
+    for cell in decodings(model):
+        if why := fault(record, cell):
+            rows.append([cell.label, why, *[""] * len(settings)])
+            continue
+        cells = []
+        for setting in settings:
+            found = figure(record, cell, at(setting))
+            ratio = figure(record, mine, at(setting)).over(found)
+            same = cell == mine or not ratio
+            cells.append("–" if not found else shown(found) if same else f"{shown(found)} ({times(ratio)})")
+        used = [figure(record, cell, at(setting, "bytes")) for setting in settings]
+        most = max((one.median for one in used if one), default=0)
+        rows.append([cell.label, *cells, f"{most / 1e6:,.0f}" if most else "–"])
+    return table(["", *settings, "memory, MB"], iter(rows))
+
+
+def start_rows(record: Record) -> Iterator[list[str]]:
+    for system in SYSTEMS:
+        cell = Cell(kind="start", system=system)
+        found = figure(record, cell, lambda result: result["seconds"])
+        yield [cell.label, shown(found, 2), "" if found else fault(record, cell)]
+
+
+def limit_tables(record: Record) -> list[str]:
+    source, target = record["about"]["lengths"]
+    rows = []
+    for name, shape in SHAPES.items():
+        for precision in ("float32", "bfloat16"):
+            bound = limit(record, name, precision)
+            reached = ours(record, name, precision).over(bound)
+            millions = training_operations(shape, source, target) / 1e6
+            rows.append([name, precision, f"{millions:.1f}", shown(bound), times(reached)])
+    heads = ["", "precision", "million operations a target token", "limit, tokens/s", "share that regard reaches"]
+    return [table(heads, iter(rows)), table(["product", "precision", "GFLOP/s"], product_rows(record))]
+
+
+def product_rows(record: Record) -> Iterator[list[str]]:
+    """The speed of every product, by shape."""
+    cell = Cell(kind="limit", system=OURS)
+    rounds = [one for one in record["cells"].get(cell.key, []) if "fault" not in one]
+    for place in rounds[0]["products"] if rounds else []:
+        names = ("rows", "inner", "outer", "precision")
+        values = [
+            other["speed"] / 1e9
+            for one in rounds
+            for other in one["products"]
+            if all(other[name] == place[name] for name in names)
+        ]
+        told = f"{place['rows']:,} × {place['inner']:,} × {place['outer']:,}"
+        yield [told, place["precision"], shown(Figure(tuple(values)))]
+
+
+def peer_rows(record: Record) -> Iterator[list[str]]:
+    for name in SYSTEMS:
+        if name in record["peers"]:
+            one = record["peers"][name]
+            state = f"does not install: {one['fault']}" if one["fault"] else one["note"]
+            yield [Cell(kind="start", system=name).label, one["package"], one["torch"], state]

@@ -1,0 +1,90 @@
+"""Runs a program and keeps an eye on it: how long, how much memory, what it said."""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
+"""What regard settles from inside the process, for programs that do not."""
+
+PAUSE = 0.5
+SHOWN = 1500
+
+
+class Failed(Exception):
+    """A program that ended with an error; the text is the end of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that has run. `bytes` is the most that it and its children held at once."""
+
+    seconds: float
+    bytes: int
+    output: str
+
+
+def run(command: Sequence[str | Path], *, threads: int, further: Mapping[str, str], limit: float, folder: Path) -> Ran:
+    """Run it with so many threads, at most `limit` seconds, in a folder."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+        "TOKENIZERS_PARALLELISM": "false",
+        **further,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [str(part) for part in command], env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        most = watch(process, began + limit)
+        seconds = time.perf_counter() - began
+        output.seek(0)
+        text = output.read()
+    if process.returncode:
+        raise Failed(f"exit code {process.returncode} after {seconds:.0f} s: {text.strip()[-SHOWN:]}")
+    return Ran(seconds=seconds, bytes=most, output=text)
+
+
+def watch(process: "subprocess.Popen[bytes]", until: float) -> int:
+    """Wait for a process and look at its memory on the way; beyond the time it is ended."""
+    most = 0
+    while process.poll() is None:
+        most = max(most, sum(held(one) for one in family(process.pid)))
+        if time.perf_counter() > until:
+            os.killpg(process.pid, 9)
+            process.wait()
+            break
+        time.sleep(PAUSE)
+    return most
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    found = [pid]
+    for one in found:
+        try:
+            children = Path(f"/proc/{one}/task/{one}/children").read_text().split()
+        except OSError:
+            continue
+        found.extend(map(int, children))
+    return found
+
+
+def held(pid: int) -> int:
+    """Resident bytes of a process, pages that several share in equal parts."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

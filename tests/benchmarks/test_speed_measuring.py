@@ -1,0 +1,81 @@
+"""What the drivers of peers do alike: batches, choices, and the time that is taken."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from peers import driving
+from peers.cells import settings
+from peers.install import PEERS, run_quietly
+
+
+@pytest.fixture(scope="module")
+def measuring() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("measuring", driving.DRIVERS / "measuring.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["measuring"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_batches_hold_every_pair_once_and_no_more_than_they_may(measuring: ModuleType) -> None:
+    pairs = [([4] * (1 + number % 7), [5] * (1 + number % 11)) for number in range(200)]
+    batches = measuring.training_batches(pairs, 64, seed=1)
+    assert sorted(pair for batch in batches for pair in batch) == sorted(pairs)
+    for batch in batches:
+        assert len(batch) * max(len(target) + 1 for _, target in batch) <= 64
+    padded = sum(len(batch) * max(len(target) + 1 for _, target in batch) for batch in batches)
+    real = sum(len(target) + 1 for _, target in pairs)
+    assert real / padded > 0.9
+    assert batches != measuring.training_batches(pairs, 64, seed=2)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, [0, 5]), (10, list(range(10))), (20, list(range(10)))])
+def test_a_part_is_spread_over_the_whole(measuring: ModuleType, count: int, expected: list[int]) -> None:
+    rows = [[number] for number in range(10)]
+    assert [row[0] for row in measuring.chosen(rows, count)] == expected
+
+
+def test_alike_lengths_are_decoded_together(measuring: ModuleType) -> None:
+    batches = measuring.by_length([[1] * 3, [1], [1] * 2], 2)
+    assert [[len(row) for row in batch] for batch in batches] == [[1, 2], [3]]
+
+
+def test_a_setting_is_measured_after_a_first_go(measuring: ModuleType, capsys) -> None:
+    (setting, *_) = measuring.read_settings(json.dumps(settings(batch=(64,), ends=("forced",), sentences={64: 5})))
+    seen: list[int] = []
+
+    def decode(rows: list[list[int]]) -> int:
+        seen.append(len(rows))
+        return 16 * len(rows)
+
+    measuring.measure(setting, [[number] for number in range(10)], decode)
+    told = json.loads(capsys.readouterr().out)
+    assert seen == [5, 5]
+    assert told["setting"] == "forced batch 64 beam 1"
+    assert (told["sentences"], told["tokens"]) == (5, 80)
+    assert told["rate"] == pytest.approx(5 / told["seconds"])
+    assert told["bytes"] > 1_000_000
+
+
+def test_what_a_failing_command_says_last() -> None:
+    assert run_quietly([sys.executable, "-c", ""]) == ""
+    assert run_quietly([sys.executable, "-c", "raise SystemExit('first\\nno luck')"]) == "no luck"
+    assert run_quietly([sys.executable, "-c", "raise SystemExit(5)"]) == "exit code 5"
+
+
+def test_peers_are_pinned() -> None:
+    assert all("==" in peer.package for peer in PEERS.values())
+    pins = Path(driving.__file__).with_name("pins.txt").read_text().splitlines()[1:]
+    assert all("==" in pin for pin in pins)
+    names = {pin.split("==")[0] for pin in pins} | {
+        line.split("==")[0] for line in (driving.BENCHMARKS.parent / "constraints.txt").read_text().splitlines()
+    }
+    for peer in PEERS.values():
+        for package in peer.further:
+            assert package.split("[")[0].split("<")[0] in names, package

@@ -1,0 +1,207 @@
+"""From a record to the page: medians, ratios within rounds, what failed, what was aimed at."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import speed
+from peers.cells import OURS, SYSTEMS, Cell, all_cells, settings
+from peers.configs import eole_config, joeynmt_config, opennmt_config
+from peers.corpus import Corpus, check_pieces
+from peers.figures import Figure, best, faster, goals, least, limit, ours, peers, share
+from peers.page import page, shown, times, write_pages
+from peers.picture import picture
+from peers.processes import Failed, run
+from peers.record import begin, keep
+from peers.shapes import SHAPES
+
+ABOUT = {
+    "machine": {"processor": "Test CPU", "cores": 2, "system": "Linux", "python": "3.11.7"},
+    "torch": "2.13.0+cpu",
+    "threads": 2,
+    "lengths": [15.1, 15.5],
+    "quick": False,
+}
+RATES = {"regard": 300.0, "transformers": 150.0, "eole": 120.0, "opennmt": 100.0, "joeynmt": 50.0, "yoyodyne": 60.0}
+
+
+def result_of(cell: Cell, number: int) -> dict:
+    factor = 1 + 0.1 * number
+    base = RATES.get(cell.system, 600.0) * factor * (1.2 if cell.tuned and cell.system != OURS else 1)
+    base *= 1.1 if cell.precision == "bfloat16" else 1
+    match cell.kind:
+        case "start":
+            return {"seconds": 1.5 * factor}
+        case "limit":
+            limits = [
+                {"model": name, "precision": precision, "limit": bound * factor}
+                for name in SHAPES
+                for precision, bound in (("float32", 600.0), ("bfloat16", 660.0))
+            ]
+            product = {"precision": "float32", "rows": 4096, "inner": 128, "outer": 8000, "speed": 1e11 * factor}
+            return {"limits": limits, "products": [product]}
+        case "train":
+            return {"rate": base, "parameters": 2_371_328, "bytes": 8e8 if cell.system == OURS else 1e9}
+        case _:
+            told = settings(batch=(64, 1), ends=("natural", "forced"), sentences={64: 1000, 1: 100})
+            keys = [f"{one['ends']} batch {one['batch']} beam {one['beam']}" for one in told]
+            return {"figures": {key: {"rate": base, "bytes": 5e8} for key in keys}}
+
+
+@pytest.fixture
+def record() -> dict:
+    cells = {cell.key: [result_of(cell, number) for number in range(3)] for cell in all_cells()}
+    broken = Cell(kind="train", system="joeynmt", model="B").key
+    cells[broken] = [{"fault": "exit code 1: Traceback\nRuntimeError: no | luck"}] * 3
+    installed = {
+        name: {"name": name, "package": f"{name}==1.0", "torch": "torch==2.13.0", "fault": "", "note": ""}
+        for name in SYSTEMS[1:]
+    }
+    installed["yoyodyne"]["fault"] = "no such package"
+    models = {name: {"told": one.told, "steps": 800, "BLEU": 31.25} for name, one in SHAPES.items()}
+    return {"format": 1, "about": ABOUT, "peers": installed, "models": models, "cells": cells}
+
+
+def test_ratios_are_taken_within_rounds() -> None:
+    ours_, theirs = Figure((100.0, 400.0, None)), Figure((50.0, 100.0, 10.0))
+    assert ours_.over(theirs).values == (2.0, 4.0, None)
+    assert ours_.over(theirs).median == 3.0
+    assert ours_.median / theirs.median != 3.0
+    assert Figure((90.0, 100.0, 130.0)).spread == pytest.approx(0.4)
+    assert shown(Figure((900.0, 1000.0, 1300.0))) == "1,000 ± 20 %"
+    assert (shown(Figure(())), times(Figure((None,)))) == ("–", "–")
+
+
+def test_the_strongest_peer_is_the_measure(record: dict) -> None:
+    assert peers(record, "A", tuned=False).median == pytest.approx(165.0)
+    assert peers(record, "A", tuned=True).median == pytest.approx(150 * 1.1 * 1.2 * 1.1)
+    assert ours(record, "A", "float32").median == pytest.approx(330.0)
+    assert faster(record, "A") == "bfloat16"
+    assert limit(record, "A", "bfloat16").median == pytest.approx(726.0)
+    assert share(record, "A").median == pytest.approx(0.5)
+    assert best([Figure((1.0,)), Figure(()), Figure((2.0,))]).median == 2.0
+    assert least([Figure((1.0,)), Figure(()), Figure((2.0,))]).median == 1.0
+
+
+def test_goals(record: dict) -> None:
+    found = {goal.name: goal for goal in goals(record)}
+    assert found["training A, best peer at its defaults"].found.median == pytest.approx(2.2)
+    assert found["training A, best peer at its defaults"].met
+    assert found["share of the limit of products, training A"].found.median == pytest.approx(0.5)
+    assert not found["share of the limit of products, training A"].met
+    assert found["memory of training A, Transformers"].met
+    assert found["decoding C, batch 64, beam 5, forced, best peer"].found.median == pytest.approx(2.5)
+
+
+def test_goals_of_an_empty_record_are_open(record: dict) -> None:
+    assert not any(goal.met for goal in goals({**record, "cells": {}}))
+    assert "not run" in page({**record, "cells": {}})
+
+
+def test_the_page_has_every_figure(record: dict) -> None:
+    text = page(record)
+    assert "Test CPU, 2 threads on 2 cores" in text
+    assert "| Transformers (Marian) | 165 ± 9 % | 2.20 | 2,371,328 | 1,000 | 1.25 |" in text
+    assert "| JoeyNMT | RuntimeError: no / luck |" in text
+    assert "| yoyodyne | yoyodyne==1.0 | torch==2.13.0 | does not install: no such package |" in text
+    assert "A: 800 steps, BLEU 31.2" in text
+    assert "| 4,096 × 128 × 8,000 | float32 | 110 ± 9 % |" in text
+    assert "none of it is a result" not in text
+    assert "none of it is a result" in page({**record, "about": {**ABOUT, "quick": True}})
+
+
+def test_rows_have_as_many_cells_as_their_heads(record: dict) -> None:
+    lines = page(record).splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("|---"):
+            width, row = lines[number - 1].count("|"), number
+            while row < len(lines) and lines[row].startswith("|"):
+                assert lines[row].count("|") == width, lines[row]
+                row += 1
+
+
+def test_the_picture_shows_what_there_is(record: dict) -> None:
+    drawing = ElementTree.fromstring(picture(record))
+    titles = [one.text for one in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert "regard, bfloat16: 363" in titles
+    bars = sum(len(rounds) > 0 for key, rounds in record["cells"].items() if key.startswith("train"))
+    trained = [title for title in titles if title is not None]
+    assert len(trained) >= bars - 1  # all but the one that failed
+
+
+def test_pages_are_written(record: dict, tmp_path: Path) -> None:
+    write_pages(record, tmp_path / "docs")
+    assert sorted(path.name for path in (tmp_path / "docs").iterdir()) == ["performance.md", "performance.svg"]
+
+
+def test_cells_have_names_of_their_own() -> None:
+    keys = [cell.key for cell in all_cells()]
+    assert len(set(keys)) == len(keys)
+    assert {cell.system for cell in all_cells()} == set(SYSTEMS)
+
+
+def test_rounds_go_by_turns_and_go_on_where_they_stopped(tmp_path: Path, monkeypatch) -> None:
+    cells = [Cell(kind="start", system=name) for name in ("regard", "eole", "joeynmt")]
+    asked: list[str] = []
+
+    def drive(cell: Cell, bench: object) -> dict:
+        asked.append(cell.system)
+        if cell.system == "eole":
+            raise Failed("exit code 1 after 0 s: no")
+        return {"seconds": 1.0}
+
+    monkeypatch.setattr(speed, "drive", drive)
+    record = begin(tmp_path / "speed.json", ABOUT, again=False)
+    record["peers"] = {"joeynmt": {"fault": "gone"}}
+    speed.measure(cells, None, 2, record, tmp_path / "speed.json")
+    assert asked == ["regard", "eole", "regard", "eole"]
+    kept = begin(tmp_path / "speed.json", ABOUT, again=False)
+    assert kept["cells"][cells[1].key] == [{"fault": "exit code 1 after 0 s: no"}] * 2
+    assert kept["cells"][cells[2].key] == [{"fault": "does not install: gone"}] * 2
+    speed.measure(cells, None, 3, kept, tmp_path / "speed.json")
+    assert asked[4:] == ["regard", "eole"]
+    monkeypatch.setattr(speed, "drive", lambda cell, bench: {"seconds": 2.0})
+    speed.measure(cells, None, 3, kept, tmp_path / "speed.json", retry=True)
+    assert kept["cells"][cells[0].key] == [{"seconds": 1.0}] * 3
+    assert kept["cells"][cells[1].key] == [{"seconds": 2.0}] * 3
+
+
+def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "speed.json"
+    keep(begin(path, ABOUT, again=False), path)
+    with pytest.raises(SystemExit, match="results of other settings or another machine; give --again"):
+        begin(path, {**ABOUT, "threads": 1}, again=False)
+    assert begin(path, {**ABOUT, "threads": 1}, again=True)["about"]["threads"] == 1
+
+
+@pytest.mark.parametrize("make", [eole_config, opennmt_config, joeynmt_config])
+@pytest.mark.parametrize("name", SHAPES)
+def test_peers_are_told_the_same_sizes(make, name: str, tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path)
+    corpus.vocabulary.write_text("a\nb\n")
+    for ending in ("src", "tgt"):
+        corpus.file(f"valid.{ending}").write_text("a\nb\n")
+    told = json.dumps(make(SHAPES[name], corpus, tmp_path, steps=7))
+    assert str(SHAPES[name].width) in told
+    assert "7" in told
+    assert "4096" in told
+    assert "0.1" in told
+
+
+def test_pieces_with_white_space_are_refused(tmp_path: Path) -> None:
+    check_pieces([["▁a", "b"]], tmp_path / "train.en")
+    with pytest.raises(SystemExit, match=r"train\.en:2: a piece holds white space"):
+        check_pieces([["▁a"], ["a\u00a0b"]], tmp_path / "train.en")
+
+
+def test_a_program_is_run_and_watched(tmp_path: Path) -> None:
+    held = "import time; x = bytearray(80_000_000); print('said', flush=True); time.sleep(0.9)"
+    ran = run(["python3", "-c", held], threads=1, further={}, limit=60, folder=tmp_path)
+    assert ran.output == "said\n"
+    assert ran.seconds > 0.9
+    assert ran.bytes > 80_000_000
+    with pytest.raises(Failed, match=r"(?s)exit code 3 after \d+ s: .*told"):
+        run(["python3", "-c", "print('told'); raise SystemExit(3)"], threads=1, further={}, limit=60, folder=tmp_path)
+    with pytest.raises(Failed, match="exit code -9"):
+        run(["python3", "-c", "import time; time.sleep(60)"], threads=1, further={}, limit=0.1, folder=tmp_path)
