@@ -61,8 +61,8 @@ def test_operations_are_those_that_torch_counts(name: str, corpus: Corpus) -> No
     draw = [torch.randint(4, shape.vocabulary, (rows, length)).tolist() for length in (source, target - 1)]
     batch = make_batch(*draw)
     read = batch.sources["source"].mask.size(1)
-    with FlopCounterMode(display=False) as counter, watching(Explicit()):
-        loss = system.loss(batch)
+    with FlopCounterMode(display=False) as counter, watching(Explicit()), torch.no_grad():
+        system.loss(batch)
     forward = counter.get_total_flops()
     assert forward == rows * pair_operations(shape, read, target)
     with FlopCounterMode(display=False) as counter, watching(Explicit()):

@@ -43,7 +43,7 @@ def test_states_and_logits_are_theirs(tmp_path: Path, architecture: str, activat
         return
     output = made.model(input_ids=hidden, attention_mask=mask)
     expected = output.logits if architecture == "BertForMaskedLM" else output.prediction_logits
-    logits = ours.masked.logits(memory.states)
+    logits = ours.masked.projection(memory.states).logits()
     names = [made.tokenizer.convert_tokens_to_ids(piece) for piece in ours.tokenizer.pieces.pieces]
     torch.testing.assert_close(logits[memory.mask][:, 4:], expected[mask.bool()][:, names], rtol=0, atol=1e-4)
     torch.testing.assert_close(logits[memory.mask][:, END], expected[mask.bool()][:, 3], rtol=0, atol=1e-4)
