@@ -137,7 +137,7 @@ def test_all_kernels_search_alike(kernels, name, tmp_path):
 def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
     """The first token of each output, as later ones differ where a number fell on the edge between two bytes."""
     system = system_named(name)
-    sources = sentences(12, longest=6)
+    sources = sentences(36, longest=6)
     options = SearchOptions(beam=2, best=1, length_penalty=0.0, max_length=1, max_ratio=None)
     with rounding_to_bytes():
         expected = torch_search(system, sources, options)
@@ -146,7 +146,7 @@ def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
     same = [
         abs(one.log_probability - other.log_probability) < 1e-4 and one.tokens == other.tokens for one, other in pairs
     ]
-    assert sum(same) >= 10
+    assert sum(same) >= 18
     exact = torch_search(system, sources, options)
     pairs = [(one[0], other.hypotheses[0]) for one, other in zip(found, exact, strict=True)]
     apart = [abs(one.log_probability - other.log_probability) for one, other in pairs]

@@ -10,11 +10,9 @@ static inline IntegerLanes counted() {
   return lanes;
 }
 
-// Scores become weights; room behind the last is used.
-static inline void softmax(float* scores, int64_t items) {
-  int64_t last = (items - 1) / LANES * LANES;
-  IntegerLanes real = counted() < static_cast<int32_t>(items - last);
-  save(scores + last, real ? load(scores + last) : all(-__builtin_inff()));
+// exp(score - largest) in the place of scores; what is to be multiplied to make weights of them. Behind the last score
+// stands -inf up to a whole vector. Weights are divided by their sum only when values are mixed: nothing waits for it.
+static inline float exponentials(float* scores, int64_t items) {
   Lanes most = load(scores);
   for (int64_t item = LANES; item < items; item += LANES) most = larger(load(scores + item), most);
   float top = largest(most);
@@ -24,14 +22,20 @@ static inline void softmax(float* scores, int64_t items) {
     total += value;
     save(scores + item, value);
   }
-  float inverse = 1.0f / sum(total);
-  for (int64_t item = 0; item < items; item += LANES) save(scores + item, load(scores + item) * inverse);
+  return 1.0f / sum(total);
+}
+
+// Scores of the items from `item`, and -inf behind the last of them.
+static inline Lanes real_scores(Lanes scores, int64_t item, int64_t items) {
+  if (item + LANES <= items) return scores;
+  IntegerLanes real = counted() < static_cast<int32_t>(items - item);
+  return real ? scores : all(-__builtin_inff());
 }
 
 // Two sums for each score, over even and odd inputs: one alone would wait for itself. How many rows there are does not
 // change how a score is summed.
 template <int R>
-static inline void scores_of(const Attend& a, int64_t head, int64_t row) {
+static inline void scores_of(const Attend& a, int64_t head, int64_t row, float* scores) {
   int64_t padded = whole_lanes(a.items);
   const float* keys = a.keys + head * a.key_heads / a.heads * a.width * padded;
   const float* query = a.queries + row * a.query_stride + head * a.width;
@@ -52,14 +56,14 @@ static inline void scores_of(const Attend& a, int64_t head, int64_t row) {
     for (int r = 0; r < R; ++r) {
       Lanes score = (even[r] + odd[r]) * a.scale;
       if (a.bias) score += load(a.bias + head * a.bias_stride + a.bias_middle + item - (row + r));
-      save(a.scores + r * padded + item, score);
+      save(scores + r * padded + item, real_scores(score, item, a.items));
     }
   }
 }
 
 // Values of R rows times their weights.
 template <int R>
-static inline void mix_rows(const Attend& a, int64_t head, int64_t row) {
+static inline void mix_rows(const Attend& a, int64_t head, int64_t row, const float* scores, const float* inverse) {
   int64_t padded = whole_lanes(a.items), width = a.value_width, column = 0;
   const float* values = a.values + head * a.key_heads / a.heads * width;
   float* out = a.out + row * a.out_stride + head * width;
@@ -70,47 +74,56 @@ static inline void mix_rows(const Attend& a, int64_t head, int64_t row) {
       Lanes other = load(values + item * a.value_stride + column + LANES);
 #pragma GCC unroll 6
       for (int r = 0; r < R; ++r) {
-        first[r] += a.scores[r * padded + item] * one;
-        second[r] += a.scores[r * padded + item] * other;
+        first[r] += scores[r * padded + item] * one;
+        second[r] += scores[r * padded + item] * other;
       }
     }
     for (int r = 0; r < R; ++r) {
-      save(out + r * a.out_stride + column, first[r]);
-      save(out + r * a.out_stride + column + LANES, second[r]);
+      save(out + r * a.out_stride + column, first[r] * inverse[r]);
+      save(out + r * a.out_stride + column + LANES, second[r] * inverse[r]);
     }
   }
   for (; column < width; column += LANES) {
     Lanes total[R] = {};
     for (int64_t item = 0; item < a.items; ++item) {
       Lanes one = part(values + item * a.value_stride, column, width);
-      for (int r = 0; r < R; ++r) total[r] += a.scores[r * padded + item] * one;
+      for (int r = 0; r < R; ++r) total[r] += scores[r * padded + item] * one;
     }
-    for (int r = 0; r < R; ++r) keep(out + r * a.out_stride, total[r], column, width);
+    for (int r = 0; r < R; ++r) keep(out + r * a.out_stride, total[r] * inverse[r], column, width);
   }
 }
 
+// Some heads at a time, each step for all of them: while one waits for its sums, others work.
 template <int R>
-static inline void attend_rows(const Attend& a, int64_t head, int64_t row) {
+static inline void attend_rows(const Attend& a, int64_t first, int64_t end, int64_t row) {
   int64_t padded = whole_lanes(a.items);
-  scores_of<R>(a, head, row);
-  for (int r = 0; r < R; ++r) softmax(a.scores + r * padded, a.items);
-  mix_rows<R>(a, head, row);
+  float inverse[HEADS_TOGETHER][R];
+  for (int64_t head = first; head < end; ++head) scores_of<R>(a, head, row, a.scores + (head - first) * R * padded);
+  for (int64_t head = first; head < end; ++head)
+    for (int r = 0; r < R; ++r)
+      inverse[head - first][r] = exponentials(a.scores + ((head - first) * R + r) * padded, a.items);
+  for (int64_t head = first; head < end; ++head)
+    mix_rows<R>(a, head, row, a.scores + (head - first) * R * padded, inverse[head - first]);
   if (!a.weights) return;
-  for (int r = 0; r < R; ++r)
-    for (int64_t item = 0; item < a.items; ++item)
-      a.weights[(row + r) * a.items + item] += a.scores[r * padded + item] / static_cast<float>(a.heads);
+  for (int64_t head = first; head < end; ++head)
+    for (int r = 0; r < R; ++r)
+      for (int64_t item = 0; item < a.items; ++item)
+        a.weights[(row + r) * a.items + item] += a.scores[((head - first) * R + r) * padded + item] *
+                                                 inverse[head - first][r] / static_cast<float>(a.heads);
 }
 
 static void attend(const Attend& a) {
-  for (int64_t head = 0; head < a.heads; ++head)
+  for (int64_t head = 0; head < a.heads; head += HEADS_TOGETHER) {
+    int64_t end = head + HEADS_TOGETHER < a.heads ? head + HEADS_TOGETHER : a.heads;
     for (int64_t row = 0; row < a.rows; row += TOGETHER) switch (a.rows - row) {
-        case 1: attend_rows<1>(a, head, row); break;
-        case 2: attend_rows<2>(a, head, row); break;
-        case 3: attend_rows<3>(a, head, row); break;
-        case 4: attend_rows<4>(a, head, row); break;
-        case 5: attend_rows<5>(a, head, row); break;
-        default: attend_rows<TOGETHER>(a, head, row);
+        case 1: attend_rows<1>(a, head, end, row); break;
+        case 2: attend_rows<2>(a, head, end, row); break;
+        case 3: attend_rows<3>(a, head, end, row); break;
+        case 4: attend_rows<4>(a, head, end, row); break;
+        case 5: attend_rows<5>(a, head, end, row); break;
+        default: attend_rows<TOGETHER>(a, head, end, row);
       }
+  }
 }
 
 static inline float dot(const float* one, const float* other, int64_t width) {
@@ -121,73 +134,93 @@ static inline float dot(const float* one, const float* other, int64_t width) {
   return sum(total);
 }
 
+// Products of one query with the keys of as many items as a vector has places.
 #if defined(REGARD_AVX512)
-// The four quarters of a vector added up.
-static inline __m128 quarter(Lanes value) {
-  __m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)value), _mm512_extractf32x8_ps((__m512)value, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-}
-
-// Products of one query with the keys of four items at once, so that four sums are finished together.
-static inline void four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width, float* out) {
+static inline __m128 four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width) {
   Lanes total[4] = {};
   for (int64_t column = 0; column < width; column += LANES) {
     Lanes value = part(query, column, width);
+#pragma GCC unroll 4
     for (int item = 0; item < 4; ++item) total[item] += value * part(items[item] + skipped, column, width);
   }
-  __m128 first = _mm_hadd_ps(quarter(total[0]), quarter(total[1]));
-  __m128 second = _mm_hadd_ps(quarter(total[2]), quarter(total[3]));
-  _mm_storeu_ps(out, _mm_hadd_ps(first, second));
+  __m512 one = (__m512)total[0], two = (__m512)total[1], three = (__m512)total[2], four = (__m512)total[3];
+  __m512d low = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(one, two), _mm512_unpackhi_ps(one, two)));
+  __m512d high = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(three, four), _mm512_unpackhi_ps(three, four)));
+  __m512 both = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),
+                              _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+static inline Lanes dots(const float* query, const float* const* items, int64_t count, int64_t skipped, int64_t width) {
+  __m512 result = _mm512_castps128_ps512(four_dots(query, items, skipped, width));
+  if (count > 4) result = _mm512_insertf32x4(result, four_dots(query, items + 4, skipped, width), 1);
+  if (count > 8) result = _mm512_insertf32x4(result, four_dots(query, items + 8, skipped, width), 2);
+  if (count > 12) result = _mm512_insertf32x4(result, four_dots(query, items + 12, skipped, width), 3);
+  return (Lanes)result;
 }
 #else
-static inline void four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width, float* out) {
-  for (int item = 0; item < 4; ++item) out[item] = dot(query, items[item] + skipped, width);
+static inline Lanes dots(const float* query, const float* const* items, int64_t count, int64_t skipped, int64_t width) {
+  float held[REGARD_LANES] = {};
+  for (int64_t item = 0; item < LANES && item < count; ++item) held[item] = dot(query, items[item] + skipped, width);
+  return load(held);
 }
 #endif
 
 // Values of the past times their weights, C vectors at once, even and odd items apart.
 template <int C>
-static inline void mix_past(const AttendPast& a, int64_t values, int64_t column, int64_t head) {
+static inline void mix_past(const AttendPast& a, const float* scores, float inverse, int64_t values, int64_t column,
+                            float* out) {
   Lanes even[C] = {}, odd[C] = {};
   int64_t item = 0;
   for (; item + 2 <= a.count; item += 2)
 #pragma GCC unroll 2
     for (int c = 0; c < C; ++c) {
-      even[c] += a.scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
-      odd[c] += a.scores[item + 1] * part(a.items[item + 1] + values, column + c * LANES, a.width);
+      even[c] += scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
+      odd[c] += scores[item + 1] * part(a.items[item + 1] + values, column + c * LANES, a.width);
     }
   for (int c = 0; c < C; ++c) {
-    if (item < a.count) even[c] += a.scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
-    keep(a.out + head * a.width, even[c] + odd[c], column + c * LANES, a.width);
+    if (item < a.count) even[c] += scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
+    keep(out, (even[c] + odd[c]) * inverse, column + c * LANES, a.width);
   }
+}
+
+static inline void past_scores(const AttendPast& a, int64_t head, float* scores) {
+  int64_t key_head = head * a.key_heads / a.heads;
+  const float* bias = a.bias ? a.bias + head * a.bias_stride + a.bias_middle - (a.count - 1) : nullptr;
+  for (int64_t item = 0; item < a.count; item += LANES) {
+    Lanes score = dots(a.query + head * a.width, a.items + item, a.count - item, key_head * a.width, a.width) * a.scale;
+    if (bias) score += load(bias + item);
+    save(scores + item, real_scores(score, item, a.count));
+  }
+}
+
+static inline void past_values(const AttendPast& a, int64_t head, const float* scores, float inverse) {
+  int64_t values = (a.key_heads + head * a.key_heads / a.heads) * a.width, column = 0;
+  float* out = a.out + head * a.width;
+  for (; column + 2 * LANES <= a.width; column += 2 * LANES) mix_past<2>(a, scores, inverse, values, column, out);
+  for (; column < a.width; column += LANES) mix_past<1>(a, scores, inverse, values, column, out);
 }
 
 static void attend_past(const AttendPast& a) {
-  for (int64_t head = 0; head < a.heads; ++head) {
-    int64_t key_head = head * a.key_heads / a.heads;
-    const float* query = a.query + head * a.width;
-    int64_t item = 0;
-    for (; item + 4 <= a.count; item += 4)
-      four_dots(query, a.items + item, key_head * a.width, a.width, a.scores + item);
-    for (; item < a.count; ++item) a.scores[item] = dot(query, a.items[item] + key_head * a.width, a.width);
-    const float* bias = a.bias ? a.bias + head * a.bias_stride + a.bias_middle - (a.count - 1) : nullptr;
-    for (item = 0; item < a.count; item += LANES) {
-      Lanes score = load(a.scores + item) * a.scale;
-      save(a.scores + item, bias ? score + load(bias + item) : score);
-    }
-    softmax(a.scores, a.count);
-    int64_t values = (a.key_heads + key_head) * a.width, column = 0;
-    for (; column + 2 * LANES <= a.width; column += 2 * LANES) mix_past<2>(a, values, column, head);
-    for (; column < a.width; column += LANES) mix_past<1>(a, values, column, head);
+  int64_t padded = whole_lanes(a.count);
+  for (int64_t first = 0; first < a.heads; first += HEADS_TOGETHER) {
+    int64_t end = first + HEADS_TOGETHER < a.heads ? first + HEADS_TOGETHER : a.heads;
+    float inverse[HEADS_TOGETHER];
+    for (int64_t head = first; head < end; ++head) past_scores(a, head, a.scores + (head - first) * padded);
+    for (int64_t head = first; head < end; ++head)
+      inverse[head - first] = exponentials(a.scores + (head - first) * padded, a.count);
+    for (int64_t head = first; head < end; ++head)
+      past_values(a, head, a.scores + (head - first) * padded, inverse[head - first]);
   }
 }
 
-static inline void mix(const float* weights, int64_t items, const float* values, int64_t stride, int64_t width,
-                       float* out) {
+static inline void mix(const float* weights, int64_t items, float inverse, const float* values, int64_t stride,
+                       int64_t width, float* out) {
   for (int64_t column = 0; column < width; column += LANES) {
     Lanes total = {};
     for (int64_t item = 0; item < items; ++item) total += weights[item] * part(values + item * stride, column, width);
-    keep(out, total, column, width);
+    keep(out, total * inverse, column, width);
   }
 }
 
@@ -203,12 +236,13 @@ static void attend_additive(const AttendAdditive& a) {
                  hyperbolic_tangent(part(query, column, a.width) + part(key, column, a.width));
       a.scores[item] = sum(total);
     }
-    softmax(a.scores, a.items);
-    mix(a.scores, a.items, a.values + head * a.value_width, a.heads * a.value_width, a.value_width,
+    for (int64_t item = a.items; item < whole_lanes(a.items); ++item) a.scores[item] = -__builtin_inff();
+    float inverse = exponentials(a.scores, a.items);
+    mix(a.scores, a.items, inverse, a.values + head * a.value_width, a.heads * a.value_width, a.value_width,
         a.out + head * a.value_width);
     if (a.weights)
       for (int64_t item = 0; item < a.items; ++item)
-        a.weights[item] += a.scores[item] / static_cast<float>(a.heads);
+        a.weights[item] += a.scores[item] * inverse / static_cast<float>(a.heads);
   }
 }
 

@@ -10,33 +10,55 @@ static constexpr int TILE = 6;
 
 #define REGARD_DOT(sum, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(weights))
 
+// Few rows are done as soon as their weights come: these are called for AHEAD bytes before they are used.
+static constexpr int64_t AHEAD = 1024;
+
 template <int R>
 static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
                       int32_t* out) {
-  __m512i total[R][4];
+  constexpr int CHAINS = R <= 2 ? 2 : 1;  // sums of one column: one alone would wait for itself
+  __m512i total[CHAINS][R][4];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) total[r][c] = _mm512_loadu_si512(start + 16 * c);
-  for (int64_t quad = 0; quad < quads; ++quad) {
+    for (int c = 0; c < 4; ++c) {
+      total[0][r][c] = _mm512_loadu_si512(start + 16 * c);
+      if constexpr (CHAINS == 2) total[1][r][c] = _mm512_setzero_si512();
+    }
+  auto add = [&](int64_t quad, __m512i (&sums)[R][4]) __attribute__((always_inline)) {
     const int8_t* here = panel + quad * 4 * PANEL;
     __m512i w0 = _mm512_loadu_si512(here), w1 = _mm512_loadu_si512(here + 64);
     __m512i w2 = _mm512_loadu_si512(here + 128), w3 = _mm512_loadu_si512(here + 192);
+    if constexpr (R <= 5) {
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) __builtin_prefetch(here + AHEAD + 64 * c, 0, 3);
+    }
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
       __builtin_memcpy(&four, rows + r * stride + quad * 4, 4);
       __m512i bytes = _mm512_set1_epi32(four);
-      REGARD_DOT(total[r][0], bytes, w0);
-      REGARD_DOT(total[r][1], bytes, w1);
-      REGARD_DOT(total[r][2], bytes, w2);
-      REGARD_DOT(total[r][3], bytes, w3);
+      REGARD_DOT(sums[r][0], bytes, w0);
+      REGARD_DOT(sums[r][1], bytes, w1);
+      REGARD_DOT(sums[r][2], bytes, w2);
+      REGARD_DOT(sums[r][3], bytes, w3);
     }
-  }
+  };
+  int64_t quad = 0;
+  if constexpr (CHAINS == 2)
+    for (; quad + 2 <= quads; quad += 2) {
+      add(quad, total[0]);
+      add(quad + 1, total[1]);
+    }
+  for (; quad < quads; ++quad) add(quad, total[0]);
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) _mm512_storeu_si512(out + r * PANEL + 16 * c, total[r][c]);
+    for (int c = 0; c < 4; ++c) {
+      __m512i sum = total[0][r][c];
+      if constexpr (CHAINS == 2) sum = _mm512_add_epi32(sum, total[1][r][c]);
+      _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
+    }
 }
 
 template <int R>

@@ -10,6 +10,7 @@ namespace regard {
 
 constexpr int PANEL = 64;      // columns of weights that stand together
 constexpr int LONGEST_K = 64;  // the most candidates of a row
+constexpr int HEADS_TOGETHER = 4;  // heads whose scores are held at the same time
 
 enum class Activation : int32_t { none = 0, relu = 1, gelu = 2, silu = 3, tanh = 4, gelu_tanh = 5 };
 
@@ -84,7 +85,7 @@ struct Attend {
   const float* bias = nullptr;  // [heads][bias_stride]: of key j for query i at bias[bias_middle + j - i]; or null
   int64_t bias_stride = 0;
   int64_t bias_middle = 0;
-  float* scores = nullptr;   // room for [6][padded items]
+  float* scores = nullptr;   // room for [HEADS_TOGETHER][6][padded items]
   float* weights = nullptr;  // [rows][items] mean over heads of the weights are added here; or null
   float* out = nullptr;      // [rows][heads * value_width]
   int64_t out_stride = 0;
@@ -96,13 +97,13 @@ struct AttendPast {
   int64_t heads = 0;
   int64_t key_heads = 0;
   int64_t width = 0;
-  const float* const* items = nullptr;
+  const float* const* items = nullptr;  // [padded count], the last again behind the last
   int64_t count = 0;
   float scale = 0;
   const float* bias = nullptr;  // [heads][bias_stride]: of item t at bias[bias_middle + t - (count - 1)]; or null
   int64_t bias_stride = 0;
   int64_t bias_middle = 0;
-  float* scores = nullptr;  // room for [padded count]
+  float* scores = nullptr;  // room for [HEADS_TOGETHER][padded count]
   float* out = nullptr;     // [heads * width]
 };
 

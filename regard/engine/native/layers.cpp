@@ -243,7 +243,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
   float* out = room.contexts.need(rows.count * out_width);
   for (const Group& group : groups) {
     const Held& one = *held[group.slot];
-    float* scores = room.scores.need(6 * padded(one.items));
+    float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items));
     if (energy) {
       for (int64_t row = group.first; row < group.first + group.count; ++row) {
         AttendAdditive a;

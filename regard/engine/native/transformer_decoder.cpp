@@ -79,7 +79,7 @@ class TransformerDecoding : public Decoding {
       furthest = std::max<int64_t>(furthest, row.position + 1);
     }
     positions_.reach(side_.positions, furthest, side_.head_width);
-    scores_.need(padded(furthest));
+    scores_.need(HEADS_TOGETHER * padded(furthest));
     stream_.ready(side_.embedding_norm);
     for (int64_t layer = 0; layer < side_.layers; ++layer) run(layer, rows);
     return stream_.finish(side_.norm);
@@ -145,16 +145,17 @@ class TransformerDecoding : public Decoding {
 
   void attend(const StepRow& row, const std::vector<uint16_t>& ancestors, int64_t layer, const float* query,
               float* out) {
-    items_.resize(ancestors.size());
+    items_.resize(padded(static_cast<int64_t>(ancestors.size())));
     for (size_t position = 0; position < ancestors.size(); ++position)
       items_[position] = place(row, layer, static_cast<int64_t>(position), ancestors[position]);
+    std::fill(items_.begin() + ancestors.size(), items_.end(), items_[ancestors.size() - 1]);
     AttendPast a;
     a.query = query;
     a.heads = side_.heads;
     a.key_heads = side_.key_heads;
     a.width = side_.head_width;
     a.items = items_.data();
-    a.count = static_cast<int64_t>(items_.size());
+    a.count = static_cast<int64_t>(ancestors.size());
     a.scale = side_.scale;
     if (side_.positions.biased()) {
       a.bias = positions_.biases.data();

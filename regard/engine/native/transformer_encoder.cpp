@@ -102,7 +102,7 @@ class TransformerEncoder : public Encoder {
       a.bias_stride = work.positions.stride();
       a.bias_middle = work.positions.furthest;
     }
-    a.scores = work.scores.need(6 * across);
+    a.scores = work.scores.need(HEADS_TOGETHER * 6 * across);
     a.out = contexts + first * side_.query_width();
     a.out_stride = side_.query_width();
     machine.kernels.attend(a);
