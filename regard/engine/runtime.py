@@ -19,7 +19,11 @@ from regard.engine.library import MESSAGE, NO_MEMORY, Asked, loaded
 from regard.errors import ModelError, ResourceError, UsageError
 
 CAPACITY: Final = 16
-"""So many sentences run together in one worker."""
+"""So many sentences run together in one worker: their states stay in the caches of a core."""
+
+LARGE: Final = 16_000_000
+LARGE_CAPACITY: Final = 48
+"""Weights of files above so many bytes do not stay there, and are read for more sentences at once."""
 
 WIDEST: Final = 64
 """The widest beam that the native search has room for."""
@@ -81,6 +85,7 @@ class Engine:
         if status:
             raise _error(status, message)
         self._handle = handle
+        self.capacity = LARGE_CAPACITY if Path(path).stat().st_size > LARGE else CAPACITY
         self._close = weakref.finalize(self, self._library.regard_close, handle)
         about = np.zeros(5, dtype=np.int64)
         self._library.regard_about(handle, about.ctypes.data)
@@ -104,7 +109,7 @@ class Engine:
         *,
         options: EngineOptions,
         workers: int | None = None,
-        capacity: int = CAPACITY,
+        capacity: int | None = None,
     ) -> list[tuple[Found, ...]]:
         """The best outputs of each request, best first, in the order of the requests.
 
@@ -117,7 +122,7 @@ class Engine:
         limits = np.array([min(request.limit, LONGEST) for request in requests], dtype=np.int64)
         asked = Asked(
             requests=len(requests),
-            capacity=capacity,
+            capacity=self.capacity if capacity is None else capacity,
             workers=usual_workers() if workers is None else workers,
             ids=ids.ctypes.data,
             id_starts=id_starts.ctypes.data,

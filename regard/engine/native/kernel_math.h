@@ -91,11 +91,13 @@ static inline Lanes exponential(Lanes x) {
 
 // exp(x) for x <= 0, as 2^n 2^f; 8e-8 before rounding. NaN stays NaN, and below -87 it is as good as 0.
 static inline Lanes shrinking(Lanes x) {
-  x = x < all(-87.0f) ? all(-87.0f) : x;
-  Lanes t = x * 1.44269504088896341f;
 #if defined(REGARD_AVX512)
+  x = (Lanes)_mm512_max_ps(_mm512_set1_ps(-87.0f), (__m512)x);  // of NaN and a number, the second
+  Lanes t = x * 1.44269504088896341f;
   Lanes whole = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
+  x = x < all(-87.0f) ? all(-87.0f) : x;
+  Lanes t = x * 1.44269504088896341f;
   IntegerLanes power;
   Lanes whole = rounded(t, &power);
 #endif

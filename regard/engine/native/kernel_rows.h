@@ -92,17 +92,9 @@ static inline void tile(const Rows& rows, const Weights& weights, int64_t panel,
         save(values + r * PANEL + column, load(values + r * PANEL + column) + load(bias + column));
     return;
   }
-  alignas(64) int32_t sums[TILE * PANEL];
   int64_t quads = (weights.inputs + 3) / 4;
-  byte_tiles(count, rows.bytes + row * rows.byte_stride, rows.byte_stride, weights.bytes + panel * quads * 4 * PANEL,
-             quads, weights.shift + panel * PANEL, sums);
-  const float* scales = weights.scales + panel * PANEL;
-  for (int64_t r = 0; r < count; ++r)
-    for (int64_t column = 0; column < PANEL; column += LANES) {
-      IntegerLanes whole = *reinterpret_cast<const Integers*>(sums + r * PANEL + column);
-      Lanes value = __builtin_convertvector(whole, Lanes) * (rows.scales[row + r] * load(scales + column));
-      save(values + r * PANEL + column, value + load(bias + column));
-    }
+  value_tiles(count, rows.bytes + row * rows.byte_stride, rows.byte_stride, weights.bytes + panel * quads * 4 * PANEL,
+              quads, weights.shift + panel * PANEL, rows.scales + row, weights.scales + panel * PANEL, bias, values);
 }
 
 static void product(const Rows& rows, const Weights& weights, const Store& store) {
@@ -176,9 +168,11 @@ static inline void scan(const float* logits, int64_t first, int32_t candidates, 
   for (int64_t column = LANES; column < PANEL; column += LANES) most = larger(load(logits + column), most);
   float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
   if (any_above(most, least)) promote(logits, largest(most), first, candidates, row);
-  for (int64_t column = 0; column < PANEL; column += LANES) {
-    float* sums = row->sums + column % 16;
-    save(sums, load(sums) + shrinking(load(logits + column) - row->largest));
+  float top = row->largest;
+  for (int64_t part = 0; part < 16; part += LANES) {
+    Lanes total = load(row->sums + part);
+    for (int64_t column = part; column < PANEL; column += 16) total += shrinking(load(logits + column) - top);
+    save(row->sums + part, total);
   }
 }
 

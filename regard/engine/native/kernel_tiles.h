@@ -13,9 +13,10 @@ static constexpr int TILE = 6;
 // Few rows are done as soon as their weights come: these are called for AHEAD bytes before they are used.
 static constexpr int64_t AHEAD = 1024;
 
-template <int R>
-static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                      int32_t* out) {
+// `keep` takes the 16 sums of row r and column 16 c while they are in a register.
+template <int R, class Keep>
+static inline __attribute__((always_inline)) void byte_sums(const uint8_t* rows, int64_t stride, const int8_t* panel,
+                                                            int64_t quads, const int32_t* start, Keep keep) {
   constexpr int CHAINS = R <= 2 ? 2 : 1;  // sums of one column: one alone would wait for itself
   __m512i total[CHAINS][R][4];
 #pragma GCC unroll 6
@@ -57,8 +58,26 @@ static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, 
     for (int c = 0; c < 4; ++c) {
       __m512i sum = total[0][r][c];
       if constexpr (CHAINS == 2) sum = _mm512_add_epi32(sum, total[1][r][c]);
-      _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
+      keep(r, c, sum);
     }
+}
+
+template <int R>
+static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                      int32_t* out) {
+  byte_sums<R>(rows, stride, panel, quads, start, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+    _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
+  });
+}
+
+template <int R>
+static void byte_values(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                        const float* row_scales, const float* scales, const float* bias, float* out) {
+  byte_sums<R>(rows, stride, panel, quads, start, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+    __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scales[r]), _mm512_loadu_ps(scales + 16 * c));
+    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(bias + 16 * c));
+    _mm512_storeu_ps(out + r * PANEL + 16 * c, value);
+  });
 }
 
 template <int R>
@@ -219,6 +238,21 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 
 #endif
 
+#if !defined(REGARD_AVX512)
+template <int R>
+static void byte_values(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
+                        const float* row_scales, const float* scales, const float* bias, float* out) {
+  alignas(64) int32_t sums[TILE * PANEL];
+  byte_tile<R>(rows, stride, panel, quads, start, sums);
+  for (int r = 0; r < R; ++r)
+    for (int column = 0; column < PANEL; column += REGARD_LANES) {
+      IntegerLanes whole = *reinterpret_cast<const Integers*>(sums + r * PANEL + column);
+      Lanes value = __builtin_convertvector(whole, Lanes) * (row_scales[r] * load(scales + column));
+      save(out + r * PANEL + column, value + load(bias + column));
+    }
+}
+#endif
+
 static void byte_tiles(int64_t count, const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads,
                        const int32_t* start, int32_t* out) {
   switch (count) {
@@ -228,6 +262,20 @@ static void byte_tiles(int64_t count, const uint8_t* rows, int64_t stride, const
     case 4: return byte_tile<4>(rows, stride, panel, quads, start, out);
     case 5: return byte_tile<5>(rows, stride, panel, quads, start, out);
     default: return byte_tile<6>(rows, stride, panel, quads, start, out);
+  }
+}
+
+// The sums times both scales, and the bias.
+static void value_tiles(int64_t count, const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads,
+                        const int32_t* start, const float* row_scales, const float* scales, const float* bias,
+                        float* out) {
+  switch (count) {
+    case 1: return byte_values<1>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
+    case 2: return byte_values<2>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
+    case 3: return byte_values<3>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
+    case 4: return byte_values<4>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
+    case 5: return byte_values<5>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
+    default: return byte_values<6>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
   }
 }
 
