@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from regard.engine.library import available
-    from regard.engine.runtime import Engine, EngineOptions, EngineRequest, Found
+    from regard.engine.runtime import Answer, Engine, EngineOptions, EngineRequest, Found, StopFlag
+    from regard.engine.session import Session
 
-__all__ = ["Engine", "EngineOptions", "EngineRequest", "Found", "available"]
+__all__ = ["Answer", "Engine", "EngineOptions", "EngineRequest", "Found", "Session", "StopFlag", "available"]
 
 _HOMES = {
+    "Answer": "regard.engine.runtime",
+    "Session": "regard.engine.session",
+    "StopFlag": "regard.engine.runtime",
     "Engine": "regard.engine.runtime",
     "EngineOptions": "regard.engine.runtime",
     "EngineRequest": "regard.engine.runtime",

@@ -9,7 +9,7 @@ from typing import Final
 
 from regard.engine.build import LIBRARY
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -17,6 +17,7 @@ WHERE: Final = "REGARD_ENGINE_LIBRARY"
 
 MESSAGE: Final = 1024
 NO_MEMORY: Final = 2
+STOPPED: Final = 4
 
 
 class Asked(ctypes.Structure):
@@ -94,9 +95,22 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_about.restype = None
     library.regard_setting.argtypes = [pointer, text, ctypes.POINTER(ctypes.c_double), text]
     library.regard_search.argtypes = [pointer, ctypes.POINTER(Asked), ctypes.POINTER(pointer), text]
+    library.regard_result_fault.argtypes = [pointer, ctypes.c_int64]
+    library.regard_result_fault.restype = text
+    _describe_sessions(library)
     library.regard_result_sizes.argtypes = [pointer, pointer]
     library.regard_result_sizes.restype = None
     library.regard_result_copy.argtypes = [pointer] * 6
     library.regard_result_copy.restype = None
     library.regard_result_free.argtypes = [pointer]
     library.regard_result_free.restype = None
+
+
+def _describe_sessions(library: ctypes.CDLL) -> None:
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+    library.regard_session_open.argtypes = [pointer, number, number, ctypes.POINTER(pointer), text]
+    library.regard_session_close.argtypes = [pointer]
+    library.regard_session_close.restype = None
+    library.regard_session_start.argtypes = [pointer, number, pointer, pointer, pointer, text]
+    library.regard_session_release.argtypes = [pointer, number, text]
+    library.regard_session_step.argtypes = [pointer, number, pointer, pointer, pointer, number, text]

@@ -6,8 +6,10 @@ sentence gives does not depend on what else is searched, on how many workers the
 
 import ctypes
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,8 +17,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.engine.library import MESSAGE, NO_MEMORY, Asked, loaded
-from regard.errors import ModelError, ResourceError, UsageError
+from regard.engine.library import MESSAGE, NO_MEMORY, STOPPED, Asked, loaded
+from regard.errors import ModelError, ResourceError
 
 CAPACITY: Final = 16
 """So many sentences run together in one worker: their states stay in the caches of a core."""
@@ -30,6 +32,9 @@ WIDEST: Final = 64
 
 LONGEST: Final = 65535
 """The most tokens of one output."""
+
+SHORT: Final = 4096
+"""A search of no more tokens is over before anyone could end it, and is not worth a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,29 @@ class Found:
     complete: bool
 
 
+class StopFlag:
+    """Ends a search from another thread."""
+
+    def __init__(self) -> None:
+        self._value = ctypes.c_int32(0)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._value)
+
+    def stop(self) -> None:
+        """The search that has this flag raises `CancelledError` at its next step."""
+        self._value.value = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was found for a request, best first, or why it was not searched."""
+
+    found: tuple[Found, ...] = ()
+    fault: str = ""
+
+
 def usual_workers() -> int:
     """One for each core that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -78,29 +106,29 @@ class Engine:
         native = loaded()
         if native.library is None:
             raise ModelError(f"the native engine cannot be used: {native.reason}")
-        self._library = native.library
+        self.library = native.library
         handle = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._library.regard_open(os.fsencode(path), kernels.encode(), ctypes.byref(handle), message)
+        status = self.library.regard_open(os.fsencode(path), kernels.encode(), ctypes.byref(handle), message)
         if status:
-            raise _error(status, message)
-        self._handle = handle
+            raise error_of(status, message)
+        self.handle = handle
         self.capacity = LARGE_CAPACITY if Path(path).stat().st_size > LARGE else CAPACITY
-        self._close = weakref.finalize(self, self._library.regard_close, handle)
+        self._close = weakref.finalize(self, self.library.regard_close, handle)
         about = np.zeros(5, dtype=np.int64)
-        self._library.regard_about(handle, about.ctypes.data)
+        self.library.regard_about(handle, about.ctypes.data)
         self.quantised = bool(about[0])
         self.source_vocabulary, self.target_vocabulary = int(about[1]), int(about[2])
         self.longest_source, self.longest = int(about[3]) or None, int(about[4]) or None
-        self.kernels: str = self._library.regard_kernels_of(handle).decode()
+        self.kernels: str = self.library.regard_kernels_of(handle).decode()
 
     def setting(self, name: str) -> float:
         """A number that the file holds beside the model."""
         value = ctypes.c_double()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._library.regard_setting(self._handle, name.encode(), ctypes.byref(value), message)
+        status = self.library.regard_setting(self.handle, name.encode(), ctypes.byref(value), message)
         if status:
-            raise _error(status, message)
+            raise error_of(status, message)
         return value.value
 
     def search(
@@ -111,14 +139,30 @@ class Engine:
         workers: int | None = None,
         capacity: int | None = None,
     ) -> list[tuple[Found, ...]]:
-        """The best outputs of each request, best first, in the order of the requests.
+        """The best outputs of each request, best first, in the order of the requests; all of them must be right."""
+        answers = self.answer(requests, options=options, workers=workers, capacity=capacity)
+        for answer in answers:
+            if answer.fault:
+                raise ModelError(answer.fault)
+        return [answer.found for answer in answers]
 
-        Alike lengths that stand together are searched fastest.
+    def answer(
+        self,
+        requests: Sequence[EngineRequest],
+        *,
+        options: EngineOptions,
+        workers: int | None = None,
+        capacity: int | None = None,
+        stop: StopFlag | None = None,
+    ) -> list[Answer]:
+        """What was found for each request, in the order of the requests; a wrong one does not hinder the others.
+
+        Alike lengths that stand together are searched fastest. Another thread may `stop` it.
         """
         if not requests:
             return []
-        ids, id_starts = _joined([request.ids for request in requests])
-        prefixes, prefix_starts = _joined([request.prefix for request in requests])
+        ids, id_starts = joined([request.ids for request in requests])
+        prefixes, prefix_starts = joined([request.prefix for request in requests])
         limits = np.array([min(request.limit, LONGEST) for request in requests], dtype=np.int64)
         asked = Asked(
             requests=len(requests),
@@ -137,25 +181,47 @@ class Engine:
             gnmt=options.length_formula == "gnmt",
             unknown=options.unknown,
         )
+        flag = StopFlag() if stop is None else stop
+        asked.stop = flag.address
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._library.regard_search(self._handle, ctypes.byref(asked), ctypes.byref(result), message)
+        status = self._searched(asked, result, message, flag, int(limits.sum()))
         if status:
-            raise _error(status, message)
+            raise error_of(status, message)
         try:
-            return list(_outcomes(self._library, result, len(requests)))
+            return list(_answers(self.library, result, len(requests)))
         finally:
-            self._library.regard_result_free(result)
+            self.library.regard_result_free(result)
+
+    def _searched(self, asked: Asked, result: ctypes.c_void_p, message: Any, flag: StopFlag, tokens: int) -> int:
+        """The status of the search. On the main thread it runs beside it, so that Ctrl-C is heard and ends it."""
+        arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
+        if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
+            return int(self.library.regard_search(*arguments))
+        status: list[int] = []
+        worker = threading.Thread(target=lambda: status.append(self.library.regard_search(*arguments)))
+        worker.start()
+        try:
+            worker.join()
+        except BaseException:
+            flag.stop()
+            worker.join()
+            if status == [0]:
+                self.library.regard_result_free(result)
+            raise
+        return status[0]
 
 
-def _error(status: int, message: Any) -> ModelError | ResourceError | UsageError:  # a ctypes buffer has no public type
+def error_of(status: int, message: Any) -> ModelError | ResourceError | CancelledError:
     text = message.value.decode(errors="replace")
     if status == NO_MEMORY:
         return ResourceError(f"the native engine: {text}; search fewer sentences at a time, or close other programs")
+    if status == STOPPED:
+        return CancelledError(text)
     return ModelError(text)
 
 
-def _joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows one behind the other, and where each begins."""
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=starts[1:])
@@ -163,7 +229,7 @@ def _joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
     return flat, starts
 
 
-def _outcomes(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> Iterator[tuple[Found, ...]]:
+def _answers(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> Iterator[Answer]:
     sizes = np.zeros(3, dtype=np.int64)
     library.regard_result_sizes(result, sizes.ctypes.data)
     hypotheses, token_count, step_count = (int(size) for size in sizes)
@@ -175,7 +241,7 @@ def _outcomes(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> I
     library.regard_result_copy(result, *(part.ctypes.data for part in (counts, whole, values, tokens, steps)))
     all_tokens, all_steps = tokens.tolist(), steps.tolist()
     place = token = step = 0
-    for count in counts.tolist():
+    for request, count in enumerate(counts.tolist()):
         outcome = []
         for (length, said, complete), (log_probability, score) in zip(
             whole[place : place + count].tolist(), values[place : place + count].tolist(), strict=True
@@ -191,4 +257,5 @@ def _outcomes(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> I
             )
             token, step = token + length, step + said
         place += count
-        yield tuple(outcome)
+        fault = "" if outcome else library.regard_result_fault(result, request).decode(errors="replace")
+        yield Answer(found=tuple(outcome), fault=fault)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from regard.data.batch import Ids
-from regard.engine import Engine, EngineOptions, EngineRequest, Found, available
+from regard.engine import Answer, Engine, EngineOptions, EngineRequest, Found, available
 from regard.engine.preparation import NAME, contained
 from regard.engine.runtime import WIDEST
 from regard.errors import ModelError, UsageError
 from regard.models import System
 from regard.run.folder import RunFolder
-from regard.search import Constraint, Finished, Hypothesis, Parts, Request, SearchOptions
+from regard.search import Constraint, Finished, Hypothesis, Parts, Request, Search, SearchOptions
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -46,9 +46,20 @@ class NativeSearch:
             by_options.setdefault(request.options, []).append(request)
         finished: list[Finished] = []
         for options, requests in by_options.items():
-            outcomes = self.engine.search([_asked(request) for request in requests], options=engine_options(options))
-            finished += [_finished(request, outcome) for request, outcome in zip(requests, outcomes, strict=True)]
+            answers = self.engine.answer([_asked(request) for request in requests], options=engine_options(options))
+            finished += [_finished(request, answer) for request, answer in zip(requests, answers, strict=True)]
         return finished
+
+
+def searching(
+    engine: Engine, options: SearchOptions, constraint: Constraint | None, *, capacity: int
+) -> NativeSearch | Search:
+    """What searches with an engine: itself where it knows all that is asked for, else `Search` with what it says."""
+    if not beyond_beams(options, constraint):
+        return NativeSearch(engine)
+    from regard.run.native_scorer import NativeScorer
+
+    return Search(NativeScorer(engine, options=options, capacity=capacity), capacity=capacity)
 
 
 def engine_options(options: SearchOptions) -> EngineOptions:
@@ -64,21 +75,11 @@ def engine_options(options: SearchOptions) -> EngineOptions:
     )
 
 
-def not_native(options: SearchOptions, constraint: Constraint | None) -> str:
-    """What of a search the engine does not know; "" where it knows all."""
-    unknown = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
-    names = [name for name in unknown if getattr(options, name) != getattr(_USUAL, name)]
-    if options.beam > WIDEST:
-        names.append(f"a beam above {WIDEST}")
-    if constraint is not None:
-        names.append("constraints")
-    return ", ".join(names)
-
-
-def refuse_unknown(options: SearchOptions, constraint: Constraint | None) -> None:
-    """Say what the engine was asked for and does not know."""
-    if names := not_native(options, constraint):
-        raise UsageError(f"the native engine does not know {names}; leave it out, or search with --engine torch")
+def beyond_beams(options: SearchOptions, constraint: Constraint | None) -> bool:
+    """Whether a search is more than the beam that the engine has of its own."""
+    names = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
+    others = any(getattr(options, name) != getattr(_USUAL, name) for name in names)
+    return others or options.beam > WIDEST or constraint is not None
 
 
 def _asked(request: Request) -> EngineRequest:
@@ -87,9 +88,9 @@ def _asked(request: Request) -> EngineRequest:
     return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix)
 
 
-def _finished(request: Request, outcome: tuple[Found, ...]) -> Finished:
-    reason = "" if outcome else "the model holds nothing for possible that could go on"
-    return Finished(id=request.id, hypotheses=tuple(_hypothesis(one) for one in outcome), reason=reason)
+def _finished(request: Request, answer: Answer) -> Finished:
+    reason = answer.fault or ("" if answer.found else "the model holds nothing for possible that could go on")
+    return Finished(id=request.id, hypotheses=tuple(_hypothesis(one) for one in answer.found), reason=reason)
 
 
 def _hypothesis(found: Found) -> Hypothesis:

@@ -11,7 +11,7 @@ from regard.engine import Engine
 from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
-from regard.run.native import NativeSearch, refuse_unknown
+from regard.run.native import NativeSearch, searching
 from regard.search import (
     Constrainer,
     Constraint,
@@ -216,6 +216,7 @@ class Predictor:
                 "from left to right: leave them out, or ask a model that writes from left to right"
             )
         self.prefix = forced_tokens(prefix, collation.target)
+        self.constraint = constraint
         self.constrainer = Constrainer.of(constraint, collation.target) if constraint else None
         if constraint is not None and constraint.about_source and collation.source.text is None:
             raise UsageError(
@@ -223,8 +224,6 @@ class Predictor:
                 "model reads no text; leave it out"
             )
         self.ahead = AHEAD * capacity if ahead is None else ahead
-        if engine is not None:
-            refuse_unknown(options, constraint)
         self.engine = engine
         self.scorer = scorer
         self.collation = collation
@@ -241,7 +240,7 @@ class Predictor:
 
     def _window(self, texts: Sequence[str], first: int) -> Iterator[Prediction]:
         lines = [self._read(text) for text in texts]
-        search = Search(self.scorer, capacity=self.capacity) if self.engine is None else NativeSearch(self.engine)
+        search = self._search()
         found: dict[int, Finished] = {}
         for index in by_length(lines):
             try:
@@ -258,6 +257,11 @@ class Predictor:
             done = found[number]
             told = answered(text, line, tuple(self._output(one, begun) for one in done.hypotheses))
             yield replace(told, remark="; ".join(filter(None, (told.remark, done.reason))), trace=done.trace)
+
+    def _search(self) -> Search | NativeSearch:
+        if self.engine is None:
+            return Search(self.scorer, capacity=self.capacity)
+        return searching(self.engine, self.options, self.constraint, capacity=self.capacity)
 
     def _read(self, text: str) -> SourceLine:
         if self.collation.source.streams:

@@ -1,61 +1,22 @@
 // The C interface that Python calls. Every function that can fail returns a status and writes why into `message`.
 #include <atomic>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-#include "kernels.h"
-#include "model.h"
+#include "guard.h"
+#include "requests.h"
 #include "search.h"
-
-#define REGARD_API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 using namespace regard;
 
-constexpr int64_t MESSAGE = 1024;
-enum Status : int32_t { OK = 0, REFUSED = 1, NO_MEMORY = 2, FAILED = 3, STOPPED = 4 };
-
-template <class Function>
-int32_t guarded(char* message, Function function) {
-  auto tell = [&](const char* text) {
-    std::strncpy(message, text, MESSAGE - 1);
-    message[MESSAGE - 1] = 0;
-  };
-  message[0] = 0;
-  try {
-    function();
-    return OK;
-  } catch (const Refused& reason) {
-    tell(reason.what());
-    return REFUSED;
-  } catch (const Stopped& reason) {
-    tell(reason.what());
-    return STOPPED;
-  } catch (const std::bad_alloc&) {
-    tell("there is not enough memory");
-    return NO_MEMORY;
-  } catch (const std::exception& error) {
-    tell(error.what());
-    return FAILED;
-  } catch (...) {
-    tell("something was thrown that is no exception");
-    return FAILED;
-  }
-}
-
-struct Engine {
-  Model model;
-  Machine machine;
-  Engine(const char* path, const Kernels& kernels) : model(path), machine{kernels, model.quantised} {}
-};
-
 struct Result {
   std::vector<Outcome> outcomes;
+  std::vector<std::string> faults;  // why a request was not searched; empty where it was
 };
 
 struct Asked {
@@ -94,17 +55,9 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   request.prefix_length = asked.prefix_starts[index + 1] - asked.prefix_starts[index];
   request.limit = asked.limits[index];
   std::string told = "request " + std::to_string(index);
-  if (request.source.length < 0 || request.prefix_length < 0) throw Refused(told + " has a negative length");
+  if (request.prefix_length < 0) throw Refused(told + " has a negative length");
   if (request.limit < 1 || request.limit > 65535) throw Refused(told + " has a limit that is not from 1 to 65535");
-  if (model.encoder) {
-    if (!request.source.length) throw Refused(told + " has an empty source");
-    if (model.encoder->longest && request.source.length > model.encoder->longest)
-      throw Refused("a sequence of " + std::to_string(request.source.length) + " tokens is longer than the " +
-                    std::to_string(model.encoder->longest) + " learned positions of this model");
-    for (int64_t item = 0; item < request.source.length; ++item)
-      if (request.source.ids[item] < 0 || request.source.ids[item] >= model.encoder->vocabulary)
-        throw Refused(told + " has a source id that the vocabulary does not have");
-  }
+  check_source(model, request.source, told);
   if (model.decoder->longest) request.limit = std::min(request.limit, model.decoder->longest);
   for (int64_t item = 0; item < request.prefix_length; ++item)
     if (request.prefix[item] < 0 || request.prefix[item] >= model.decoder->vocabulary)
@@ -138,7 +91,7 @@ void run(Work& work) {
 
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 1; }
+REGARD_API int32_t regard_interface() { return 2; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
@@ -175,16 +128,30 @@ REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** 
     const Engine& here = *static_cast<const Engine*>(engine);
     const Asked& asked = *static_cast<const Asked*>(asked_);
     Options options = options_of(asked);
+    auto found = std::make_unique<Result>();
+    found->outcomes.resize(asked.requests);
+    found->faults.resize(asked.requests);
     std::vector<Request> requests;
-    for (int64_t index = 0; index < asked.requests; ++index) requests.push_back(request_of(here.model, asked, index));
-    int64_t workers = std::max<int64_t>(1, std::min(asked.workers, asked.requests));
+    std::vector<int64_t> places;
+    for (int64_t index = 0; index < asked.requests; ++index) try {
+        requests.push_back(request_of(here.model, asked, index));
+        places.push_back(index);
+      } catch (const Refused& reason) {
+        found->faults[index] = reason.what();
+      }
+    int64_t workers = std::max<int64_t>(1, std::min<int64_t>(asked.workers, requests.size()));
     Work work(here.model, here.machine, options, requests, asked.capacity, workers);
     work.stop = asked.stop;
     run(work);
-    auto found = std::make_unique<Result>();
-    found->outcomes = std::move(work.outcomes);
+    for (size_t index = 0; index < places.size(); ++index)
+      found->outcomes[places[index]] = std::move(work.outcomes[index]);
     *result = found.release();
   });
+}
+
+// Why a request was not searched; "" where it was.
+REGARD_API const char* regard_result_fault(const void* result, int64_t request) {
+  return static_cast<const Result*>(result)->faults[request].c_str();
 }
 
 // How many hypotheses, tokens and steps a result has.

@@ -1,5 +1,6 @@
 #include "layers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -230,6 +231,19 @@ void MemoryAttention::prepare(const Machine& machine, const Rows& memory, const 
   }
 }
 
+// Room for the weights of all rows; they are added up over heads.
+static float* clean_weights(MemoryAttention::Room& room, const std::vector<Group>& groups,
+                            const std::vector<const Held*>& held) {
+  room.weight_starts.clear();
+  int64_t total = 0;
+  for (const Group& group : groups)
+    for (int64_t row = 0; row < group.count; ++row, total += held[group.slot]->items)
+      room.weight_starts.push_back(total);
+  float* weights = room.weights.need(total);
+  std::fill_n(weights, total, 0.0f);
+  return weights;
+}
+
 float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
                                  const std::vector<const Held*>& held) const {
   const float* queries = rows.floats;
@@ -241,6 +255,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
     query_stride = heads * width;
   }
   float* out = room.contexts.need(rows.count * out_width);
+  float* weights = room.weighs ? clean_weights(room, groups, held) : nullptr;
   for (const Group& group : groups) {
     const Held& one = *held[group.slot];
     float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items));
@@ -256,6 +271,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
         a.values = one.values.get();
         a.energy = energy;
         a.scores = scores;
+        a.weights = weights ? weights + room.weight_starts[row] : nullptr;
         a.out = out + row * out_width;
         machine.kernels.attend_additive(a);
       }
@@ -275,6 +291,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
     a.value_stride = key_heads * value_width;
     a.scale = scale;
     a.scores = scores;
+    a.weights = weights ? weights + room.weight_starts[group.first] : nullptr;
     a.out = out + group.first * out_width;
     a.out_stride = out_width;
     machine.kernels.attend(a);

@@ -119,6 +119,9 @@ struct MemoryAttention {
   struct Room {
     Buffer<float> queries, scores, contexts;
     Bytes bytes;
+    bool weighs = false;
+    Buffer<float> weights;  // of all rows, one behind the other; where `weighs`
+    std::vector<int64_t> weight_starts;
   };
   float* contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
                   const std::vector<const Held*>& held) const;

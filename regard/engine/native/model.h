@@ -55,6 +55,11 @@ class Decoding {
   // Hidden states [rows][hidden width], as the output projection takes them; rows of a sentence stand together.
   virtual Rows step(const std::vector<StepRow>& rows) = 0;
   virtual void release(int64_t slot) = 0;
+  // Whether steps also tell `weights`.
+  bool weighs = false;
+  // Of a row of the last step over the items of its source: the mean of the heads of the last attention to it. Null
+  // where there is none.
+  virtual const float* weights(int64_t) const { return nullptr; }
 };
 
 class Decoder {

@@ -106,7 +106,7 @@ class RecurrentDecoding : public Decoding {
       : decoder_(decoder), machine_(machine), state_width_(decoder.network.state_width()), slots_(slots) {}
 
   void start(const Memory& memory, const std::vector<int64_t>& slots) override {
-    if (decoder_.wiring == Wiring::attentive || decoder_.wiring == Wiring::bahdanau) {
+    if (attends()) {
       std::vector<Held*> held;
       for (int64_t slot : slots) held.push_back(&slots_[slot].held);
       Rows rows = machine_.rows(bytes_[0], memory.states.get(), memory.items(), memory.width);
@@ -158,11 +158,17 @@ class RecurrentDecoding : public Decoding {
 
   void release(int64_t) override {}
 
+  const float* weights(int64_t row) const override {
+    return attends() && weighs ? attention_.weights.get() + attention_.weight_starts[row] : nullptr;
+  }
+
  private:
   struct Slot {
     Held held;
     Buffer<float> first, context;
   };
+
+  bool attends() const { return decoder_.wiring == Wiring::attentive || decoder_.wiring == Wiring::bahdanau; }
 
   // The states of the rows that are continued, and what was said last where it is fed back.
   void gather(const std::vector<StepRow>& rows) {
@@ -197,6 +203,7 @@ class RecurrentDecoding : public Decoding {
 
   // Contexts of queries, with the output projection where there is one.
   const float* contexts(const Rows& queries) {
+    attention_.weighs = weighs;
     float* found = decoder_.attention.contexts(machine_, attention_, queries, groups_, held_);
     if (!decoder_.attention.has_output) return found;
     int64_t width = decoder_.attention.heads * decoder_.attention.value_width;

@@ -14,6 +14,11 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The caller wants no more of it.
+struct Stopped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // Room for numbers that only grows; what is in it is lost when it does.
 template <class T>
 class Buffer {

@@ -35,11 +35,6 @@ struct Hypothesis {
   bool complete = false;
 };
 
-// The caller wants no more of it.
-struct Stopped : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 using Outcome = std::vector<Hypothesis>;  // best first
 
 // Requests that several workers take from, the outcome of each, and the first error.

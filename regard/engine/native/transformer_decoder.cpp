@@ -90,6 +90,10 @@ class TransformerDecoding : public Decoding {
     slots_[slot].blocks.clear();
   }
 
+  const float* weights(int64_t row) const override {
+    return decoder_.crosses && weighs ? cross_.weights.get() + cross_.weight_starts[row] : nullptr;
+  }
+
  private:
   struct Slot {
     std::vector<Held> held;             // per layer
@@ -171,6 +175,7 @@ class TransformerDecoding : public Decoding {
     held_.assign(slots_.size(), nullptr);
     for (const Group& group : groups_) held_[group.slot] = &slots_[group.slot].held[index];
     Rows inside = stream_.enter(layer.around_cross);
+    cross_.weighs = weighs && index + 1 == side_.layers;
     float* contexts = layer.cross.contexts(machine_, cross_, inside, groups_, held_);
     int64_t width = layer.cross.heads * layer.cross.value_width;
     layer.cross.output.run(machine_, machine_.rows(bytes_, contexts, count, width), stream_.next(), Activation::none,

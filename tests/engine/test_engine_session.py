@@ -1,0 +1,152 @@
+"""The engine step by step, against torch step by step; and requests that are wrong, stopped or too large."""
+
+import threading
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.engine import Engine, EngineOptions, EngineRequest, Session, StopFlag
+from regard.errors import ModelError, ResourceError
+from regard.models.coverage import Covering
+from regard.run.native_scorer import NativeScorer
+from regard.search import Request, Search, SearchOptions
+from regard.special import END, START
+from tests.engine.searching import as_source, opened, sentences, system_named
+
+pytestmark = pytest.mark.usefixtures("library")
+FAMILIES = ["transformer post", "t5", "bahdanau gru_cho", "luong lstm", "relative bias, swiglu"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_coverage_and_choice_are_those_of_torch(name, tmp_path):
+    system = system_named(name)
+    options = SearchOptions(beam=3, best=2, coverage_penalty=0.4, max_length=10)
+    sources = sentences(9, seed=3)
+    found = []
+    for scorer in (Covering(system), NativeScorer(opened(system, tmp_path), options=options, capacity=4)):
+        search = Search(scorer, capacity=4)
+        search.add(
+            Request(id=number, sources=as_source(ids), items=len(ids), options=options)
+            for number, ids in enumerate(sources)
+        )
+        done = {}
+        while search.busy:
+            done.update((one.id, one) for one in search.step())
+        found.append([done[number] for number in range(len(sources))])
+    assert any(one.parts.coverage < -0.1 for done in found[0] for one in done.hypotheses)
+    for theirs, ours in zip(*found, strict=True):
+        assert [one.tokens for one in ours.hypotheses] == [one.tokens for one in theirs.hypotheses]
+        for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
+            assert one.parts.coverage == pytest.approx(other.parts.coverage, abs=1e-3)
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+
+
+def test_logits_of_a_session_are_those_of_torch(tmp_path):
+    system = system_named("transformer post")
+    session = Session(opened(system, tmp_path), slots=2, beam=2)
+    ids = [7, 9, 8, END]
+    (slot,) = session.start([ids])
+    first, none = session.step(np.array([[slot, -1, 0, START, 0]], dtype=np.int32))
+    second, weights = session.step(np.array([[slot, 0, 0, 12, 1], [slot, 0, 1, 33, 1]], dtype=np.int32), longest=4)
+    assert none.shape == (1, 0)
+    assert weights.sum(1) == pytest.approx([1.0, 1.0], abs=1e-5)
+    memory = system.memory(as_source(ids))
+    for logits, inputs in ((first[0], [START]), (second[0], [START, 12]), (second[1], [START, 33])):
+        with torch.no_grad():
+            expected = system.decoder.logits(system.decoder.hidden(memory, torch.tensor([inputs])))[0, -1]
+        assert logits == pytest.approx(expected.numpy(), abs=1e-4)
+    session.release(slot)
+    with pytest.raises(ModelError, match="no such slot is taken"):
+        session.release(slot)
+
+
+def test_rows_that_there_cannot_be_are_refused(tmp_path):
+    session = Session(opened(system_named("transformer post"), tmp_path), slots=2, beam=2)
+    (slot,) = session.start([[7, END]])
+    good = [slot, -1, 0, START, 0]
+    for place, wrong in ((0, 1), (0, 5), (1, 0), (1, -2), (2, 2), (2, -1), (3, 70), (3, -1), (4, 1), (4, -1)):
+        row = [*good]
+        row[place] = wrong
+        with pytest.raises(ModelError, match="a row of a step is not one that there can be"):
+            session.step(np.array([row], dtype=np.int32))
+    session.step(np.array([good], dtype=np.int32))
+    with pytest.raises(ModelError, match="there are more sources than free slots"):
+        session.start([[7, END], [8, END]])
+    with pytest.raises(ModelError, match="a session has an impossible size"):
+        Session(session.engine, slots=0, beam=1)
+    with pytest.raises(ModelError, match="there is no room for the weights of a row"):
+        session.step(np.array([good], dtype=np.int32), longest=1)
+
+
+def test_weights_of_a_model_without_attention_are_refused(tmp_path):
+    session = Session(opened(system_named("sutskever"), tmp_path), slots=1, beam=1)
+    (slot,) = session.start([[7, END]])
+    with pytest.raises(ModelError, match="this model attends to no source"):
+        session.step(np.array([[slot, -1, 0, START, 0]], dtype=np.int32), longest=2)
+
+
+def test_a_wrong_request_does_not_hinder_the_others(tmp_path):
+    engine = opened(system_named("transformer post"), tmp_path)
+    good = EngineRequest(ids=[7, 8, END], limit=9)
+    wrong = [EngineRequest(ids=[], limit=9), EngineRequest(ids=[7000], limit=9), EngineRequest(ids=[7], limit=0)]
+    answers = engine.answer([wrong[0], good, wrong[1], good, wrong[2]], options=EngineOptions())
+    assert [one.fault for one in answers] == [
+        "request 0 has an empty source",
+        "",
+        "request 2 has a source id that the vocabulary does not have",
+        "",
+        "request 4 has a limit that is not from 1 to 65535",
+    ]
+    assert answers[1] == answers[3]
+    assert [answers[1].found] == engine.search([good], options=EngineOptions())
+    assert engine.answer(wrong, options=EngineOptions())[0].found == ()
+    with pytest.raises(ModelError, match="request 1 has an empty source"):
+        engine.search([good, wrong[0]], options=EngineOptions())
+
+
+def long_search(engine: Engine, stop: StopFlag) -> None:
+    requests = [EngineRequest(ids=[7, 8, 9, END], limit=60000)] * 64
+    engine.answer(requests, options=EngineOptions(min_length=60001), workers=2, stop=stop)
+
+
+def test_a_search_can_be_ended(tmp_path):
+    engine = opened(system_named("luong lstm"), tmp_path)
+    stop = StopFlag()
+    timer = threading.Timer(0.3, stop.stop)
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(CancelledError, match="the search was ended"):
+        long_search(engine, stop)
+    assert time.monotonic() - began < 20
+    timer.join()
+
+
+def test_ctrl_c_is_heard(tmp_path):
+    import _thread
+
+    engine = opened(system_named("luong lstm"), tmp_path)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        long_search(engine, StopFlag())
+    timer.join()
+
+
+def test_too_little_memory_is_an_error(tmp_path):
+    import resource
+
+    session = Session(opened(system_named("transformer post"), tmp_path), slots=1, beam=1)
+    endless = [7] * 8_000_000
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), limits[1]))
+    try:
+        with pytest.raises(ResourceError, match="the native engine: there is not enough memory; search fewer"):
+            session.start([endless])
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert session.start([[7, END]]) == [0]
