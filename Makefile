@@ -8,7 +8,8 @@ WORKERS ?= 2
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types format bench figures recipes reliability install install-test clean
+.PHONY: help demo test test-long lint types format bench figures recipes reliability install install-test clean \
+	runtime-wheel engine-sanitize
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +48,13 @@ recipes: install ## Train every recipe and write docs/results.md; over an hour o
 
 reliability: install-test ## Run all tests of what is promised, short and long, and write docs/reliability.md
 	$(TEST_ENVIRONMENT) $(BIN)/python benchmarks/reliability.py --workers $(WORKERS) $(ARGS)
+
+runtime-wheel: install-test ## Build regard-runtime, which predicts with prepared runs without torch, into dist/
+	$(BIN)/python -m pip wheel --no-deps --no-build-isolation -w dist packaging/runtime
+
+MUTATIONS ?= 2000
+engine-sanitize: install-test ## The native engine under ASan, UBSan, LSan and TSan, and MUTATIONS hostile files
+	$(TEST_ENVIRONMENT) $(BIN)/python -m tests.engine.sanitize --mutations $(MUTATIONS) $(ARGS)
 
 clean: ## Remove caches and builds; .venv and runs stay
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from regard.cli.engines import CHOICES, HELP, check_engine, searched_by
 from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.errors import DataError, UsageError
 
@@ -17,7 +18,7 @@ def evaluate(
         help="Pairs, or texts of a model without a source, read as its data was; or two files.",
     ),
     beam: int | None = typer.Option(None, "--beam", min=1, max=1024, help="Hypotheses kept; 1 is greedy."),
-    engine: str = typer.Option("torch", "--engine", metavar="torch|native", help="What searches (`regard prepare`)."),
+    engine: str = typer.Option("auto", "--engine", metavar=CHOICES, help=HELP),
     others: list[str] = WITH,
     combine: str | None = COMBINE,
     weight: list[float] = WEIGHT,
@@ -46,7 +47,6 @@ def evaluate(
     the alignment error too. Language models are judged by their perplexity, masked ones at words that are hidden.
     """
     from regard.cli.console import score_lines, write_text
-    from regard.cli.engines import check_engine, searched_by
     from regard.data import Ledger
     from regard.run.measuring import measured_by
     from regard.run.sets import read_set, set_layout
@@ -68,7 +68,7 @@ def evaluate(
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
-    searching = {"--beam": beam, "--language-model": language_model, "--engine": None if engine == "torch" else engine}
+    searching = {"--beam": beam, "--language-model": language_model, "--engine": engine if engine == "native" else None}
     if not model.recipe.evaluation.metrics and (idle := [name for name, value in searching.items() if value]):
         raise UsageError(
             f"{' and '.join(idle)}: this model is judged by its perplexity, without a search; leave out what is about "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from regard.cli.engines import CHOICES, HELP, check_engine, searched_by
 from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.data.lines import STDIN
 from regard.errors import UsageError
@@ -81,7 +82,7 @@ def predict(
     align: bool = typer.Option(False, "--align", help="Add a column with word links, source-target, from 0."),
     jsonl: bool = typer.Option(False, "--jsonl", help="Write a JSON object a line, with scores."),
     at_once: bool = typer.Option(False, "--at-once", help="Answer each line before the next is read; for pipes."),
-    engine: str = typer.Option("torch", "--engine", metavar="torch|native", help="What searches (`regard prepare`)."),
+    engine: str = typer.Option("auto", "--engine", metavar=CHOICES, help=HELP),
     output: str | None = typer.Option(
         None,
         "--output",
@@ -110,14 +111,13 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
-    if engine != "torch" and output is not None:
+    if engine == "native" and output is not None:
         raise UsageError("--engine is for streams: leave it out, or leave out --output")
     bulk = {"--on": on, "--workers": workers, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
-    from regard.cli.engines import check_engine, searched_by
     from regard.cli.risk import search_for
 
     check_place(on or "here")
@@ -155,7 +155,7 @@ def predict(
         language_model=language_model,
         fusion=fusion,
     )
-    model = searched_by(model, engine)
+    model = searched_by(model, engine if output is None else "torch")
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)

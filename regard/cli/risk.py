@@ -67,11 +67,6 @@ def _check(model: "Model", settings: "Sampling", *, beam: int | None, samples: i
         raise UsageError(
             f"{options}: only for samples, and --mbr with --beam draws none; add --samples N, or leave it out"
         )
-    if drawing and model.engine is not None:
-        raise UsageError(
-            "--mbr draws samples, which the native engine does not know: choose among a beam (--beam N, without "
-            "--samples), or search with --engine torch"
-        )
 
 
 def _drawn(settings: dict[str, Any]) -> "Sampling":

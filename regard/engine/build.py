@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from regard.engine.library import LIBRARY
+
 SOURCES: Final = Path(__file__).with_name("native")
 ROOT: Final = SOURCES.parents[2]
-LIBRARY: Final = SOURCES / "_regard_engine.so"
 KERNELS: Final = {
     "kernels_avx2": ["-mavx2", "-mfma"],
     "kernels_avx_vnni": ["-mavx2", "-mfma", "-mavxvnni"],

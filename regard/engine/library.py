@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from regard.engine.build import LIBRARY
+LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
+"""Where the library is built."""
 
 INTERFACE: Final = 2
 """What this version of the package expects the library to speak."""

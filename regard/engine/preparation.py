@@ -5,7 +5,6 @@ qᵀ (W k)), networks of additive scores become one matrix for all heads, and ha
 """
 
 from pathlib import Path
-from typing import Final
 
 from torch import nn
 
@@ -17,9 +16,6 @@ from regard.engine.transformers import describe_transformer_decoder, describe_tr
 from regard.models import EncoderDecoder, RecurrentEncoder, System, TransformerDecoder, TransformerEncoder
 from regard.models.category import NoSource
 from regard.nn import Embedding
-
-NAME: Final = "engine.bin"
-"""What the file is called in a run folder."""
 
 
 def contained(system: System, *, int8: bool = True) -> Container:

@@ -1,4 +1,4 @@
-"""An engine file at work: requests in ids go in, the best outputs come out. Needs numpy, and no torch.
+"""An engine file at work: requests in ids go in, the best outputs come out. Needs neither numpy nor torch.
 
 The search is that of `regard.search` (see there for the definitions); a test holds both against each other. What a
 sentence gives does not depend on what else is searched, on how many workers there are, or on their capacity.
@@ -8,14 +8,11 @@ import ctypes
 import os
 import threading
 import weakref
+from array import array
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from regard.engine.library import MESSAGE, NO_MEMORY, STOPPED, Asked, loaded
 from regard.errors import ModelError, ResourceError
@@ -115,8 +112,8 @@ class Engine:
         self.handle = handle
         self.capacity = LARGE_CAPACITY if Path(path).stat().st_size > LARGE else CAPACITY
         self._close = weakref.finalize(self, self.library.regard_close, handle)
-        about = np.zeros(5, dtype=np.int64)
-        self.library.regard_about(handle, about.ctypes.data)
+        about = (ctypes.c_int64 * 5)()
+        self.library.regard_about(handle, about)
         self.quantised = bool(about[0])
         self.source_vocabulary, self.target_vocabulary = int(about[1]), int(about[2])
         self.longest_source, self.longest = int(about[3]) or None, int(about[4]) or None
@@ -163,16 +160,16 @@ class Engine:
             return []
         ids, id_starts = joined([request.ids for request in requests])
         prefixes, prefix_starts = joined([request.prefix for request in requests])
-        limits = np.array([min(request.limit, LONGEST) for request in requests], dtype=np.int64)
+        limits = array("q", [min(request.limit, LONGEST) for request in requests])
         asked = Asked(
             requests=len(requests),
             capacity=self.capacity if capacity is None else capacity,
             workers=usual_workers() if workers is None else workers,
-            ids=ids.ctypes.data,
-            id_starts=id_starts.ctypes.data,
-            prefixes=prefixes.ctypes.data,
-            prefix_starts=prefix_starts.ctypes.data,
-            limits=limits.ctypes.data,
+            ids=address(ids),
+            id_starts=address(id_starts),
+            prefixes=address(prefixes),
+            prefix_starts=address(prefix_starts),
+            limits=address(limits),
             beam=options.beam,
             best=options.best,
             min_length=options.min_length,
@@ -185,7 +182,7 @@ class Engine:
         asked.stop = flag.address
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._searched(asked, result, message, flag, int(limits.sum()))
+        status = self._searched(asked, result, message, flag, sum(limits))
         if status:
             raise error_of(status, message)
         try:
@@ -212,46 +209,52 @@ class Engine:
         return status[0]
 
 
-def error_of(status: int, message: Any) -> ModelError | ResourceError | CancelledError:
+def error_of(status: int, message: Any) -> Exception:
     text = message.value.decode(errors="replace")
     if status == NO_MEMORY:
         return ResourceError(f"the native engine: {text}; search fewer sentences at a time, or close other programs")
     if status == STOPPED:
+        from concurrent.futures import CancelledError  # takes long to import
+
         return CancelledError(text)
     return ModelError(text)
 
 
-def joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Rows one behind the other, and where each begins."""
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
-    flat = np.fromiter((id_ for row in rows for id_ in row), dtype=np.int32, count=int(starts[-1]))
+def address(values: "array[int]") -> int:
+    """Where the numbers lie, as long as they are kept."""
+    return values.buffer_info()[0]
+
+
+def joined(rows: Sequence[Sequence[int]]) -> "tuple[array[int], array[int]]":
+    """Rows one behind the other (32 bits), and where each begins (64 bits)."""
+    flat, starts = array("i"), array("q", [0])
+    for row in rows:
+        flat.extend(row)
+        starts.append(len(flat))
     return flat, starts
 
 
 def _answers(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> Iterator[Answer]:
-    sizes = np.zeros(3, dtype=np.int64)
-    library.regard_result_sizes(result, sizes.ctypes.data)
-    hypotheses, token_count, step_count = (int(size) for size in sizes)
-    counts = np.zeros(requests, dtype=np.int64)
-    whole = np.zeros((hypotheses, 3), dtype=np.int64)
-    values = np.zeros((hypotheses, 2), dtype=np.float64)
-    tokens = np.zeros(token_count, dtype=np.int32)
-    steps = np.zeros(step_count, dtype=np.float64)
-    library.regard_result_copy(result, *(part.ctypes.data for part in (counts, whole, values, tokens, steps)))
-    all_tokens, all_steps = tokens.tolist(), steps.tolist()
+    sizes = (ctypes.c_int64 * 3)()
+    library.regard_result_sizes(result, sizes)
+    hypotheses, token_count, step_count = sizes
+    counts = (ctypes.c_int64 * requests)()
+    whole = (ctypes.c_int64 * (3 * hypotheses))()
+    values = (ctypes.c_double * (2 * hypotheses))()
+    tokens = (ctypes.c_int32 * token_count)()
+    steps = (ctypes.c_double * step_count)()
+    library.regard_result_copy(result, counts, whole, values, tokens, steps)
     place = token = step = 0
-    for request, count in enumerate(counts.tolist()):
+    for request, count in enumerate(counts):
         outcome = []
-        for (length, said, complete), (log_probability, score) in zip(
-            whole[place : place + count].tolist(), values[place : place + count].tolist(), strict=True
-        ):
+        for one in range(place, place + count):
+            length, said, complete = whole[3 * one : 3 * one + 3]
             outcome.append(
                 Found(
-                    tokens=tuple(all_tokens[token : token + length]),
-                    log_probability=log_probability,
-                    score=score,
-                    token_log_probabilities=tuple(all_steps[step : step + said]),
+                    tokens=tuple(tokens[token : token + length]),
+                    log_probability=values[2 * one],
+                    score=values[2 * one + 1],
+                    token_log_probabilities=tuple(steps[step : step + said]),
                     complete=bool(complete),
                 )
             )

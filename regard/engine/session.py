@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.engine.library import MESSAGE
-from regard.engine.runtime import Engine, error_of, joined
+from regard.engine.runtime import Engine, address, error_of, joined
 
 
 class Session:
@@ -33,7 +33,7 @@ class Session:
         ids, starts = joined(sources)
         slots = np.zeros(len(sources), dtype=np.int32)
         count = len(sources)
-        arguments = count, ids.ctypes.data, starts.ctypes.data, slots.ctypes.data
+        arguments = count, address(ids), address(starts), slots.ctypes.data
         self._check(self._library.regard_session_start(self._handle, *arguments, self._message))
         return [int(slot) for slot in slots]
 

@@ -4,6 +4,7 @@ recipe.yaml             the resolved recipe
 text.json, text.spm     the tokenizer (or source.* and target.*); factor1.json, attribute1.json, … of further columns
 weights.safetensors     the best weights
 engine.bin              the same weights for the native engine, where `regard prepare` has made it
+engine.json             what `regard-runtime` must know beside them
 metrics.json            scores with intervals and signatures
 checkpoints/            what training goes on from
 log.jsonl               one line for each event of training
@@ -31,7 +32,10 @@ from regard.recipe.schema import Recipe
 from regard.training import Checkpoints
 
 FORMAT = "1"
-FILES = ("recipe.yaml", "weights.safetensors", "engine.bin", "metrics.json", "log.jsonl", "README.md", "report.html")
+FILES = (
+    "recipe.yaml", "weights.safetensors", "engine.bin", "engine.json", "metrics.json", "log.jsonl", "README.md",
+    "report.html",
+)  # fmt: skip
 PATIENCE = 1.0
 """Seconds to wait for the number of the process that holds a folder."""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from regard.data.batch import Ids
 from regard.engine import Answer, Engine, EngineOptions, EngineRequest, Found, available
-from regard.engine.preparation import NAME, contained
+from regard.engine.preparation import contained
+from regard.engine.prepared import NAME, SETTINGS, WEIGHTS, write_settings
 from regard.engine.runtime import WIDEST
 from regard.errors import ModelError, UsageError
 from regard.models import System
@@ -16,9 +17,6 @@ from regard.search import Constraint, Finished, Hypothesis, Parts, Request, Sear
 
 if TYPE_CHECKING:
     from regard.run.model import Model
-
-WEIGHTS: Final = "weights"
-"""The setting of an engine file that says which weights it was made of."""
 
 _USUAL: Final = SearchOptions()
 
@@ -104,6 +102,13 @@ def _hypothesis(found: Found) -> Hypothesis:
     )
 
 
+def is_prepared(model: "Model") -> bool:
+    """Whether there is an engine file for the weights that a model has."""
+    from regard.run.joint import JointModel
+
+    return not (model.averaged or isinstance(model, JointModel)) and (model.folder / NAME).exists()
+
+
 def with_engine(model: "Model") -> "Model":
     """The same model, searched by the native engine; its file is made beside the weights where it is missing."""
     from regard.run.joint import JointModel
@@ -123,6 +128,39 @@ def prepare_run(system: System, folder: RunFolder, *, int8: bool = True) -> None
     container = contained(system, int8=int8)
     container.settings[WEIGHTS] = _checksum(folder)
     container.write(folder.path / NAME)
+
+
+def prepare_model(model: "Model", *, int8: bool = True) -> str:
+    """Write the engine file of a model, and what `regard-runtime` needs; why the latter cannot be, or "".
+
+    A recipe may ask for more than lines of text and plain beams; then there is no run away from torch.
+    """
+    folder = RunFolder(model.folder)
+    prepare_run(model.system, folder, int8=int8)
+    (folder.path / SETTINGS).unlink(missing_ok=True)
+    source, options = model.collation.source, model.options()
+    if source.text is None or source.factors or source.attributes:
+        return "it reads other things than one text a line"
+    if beyond_beams(options, None):
+        return "its recipe searches by more than a plain beam"
+    one = model.recipe.one_text
+    settings = {
+        "source": "text" if one else "source",
+        "target": "text" if one else "target",
+        "reverse_target": model.recipe.text.reverse_target,
+        "tabs": source.tabs,
+        "max_source": model.longest_source,
+        "beam": options.beam,
+        "length_penalty": options.length_penalty,
+        "length_formula": options.length_formula,
+        "min_length": options.min_length,
+        "block_ngrams": options.block_ngrams,
+        "max_length": options.max_length,
+        "max_ratio": options.max_ratio,
+        "weights": _checksum(folder),
+    }
+    write_settings(folder.path, settings)
+    return ""
 
 
 def open_engine(system: System, folder: RunFolder) -> Engine:

@@ -2,14 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from regard.cli.risk import search_for
-from regard.engine import Engine
-from regard.errors import UsageError
-from regard.run.model import Model
 from regard.run.training import Trained, train
 from regard.search import MinimumRisk
 from tests.cli.conftest import Command
@@ -87,17 +83,6 @@ def test_models_that_write_no_text_have_no_least_risk(regard: Command, tmp_path:
         result = regard("predict", tmp_path / "run", "--mbr", "chrF", *options, stdin=b"a b\n")
         assert (result.code, result.out) == (2, "")
         assert "--mbr is for models that write text, and one of shape acceptor writes none" in result.err
-
-
-def test_the_native_engine_draws_no_samples_for_risk(trained: Trained) -> None:
-    given = trained.model
-    model = Model(recipe=given.recipe, system=given.system, texts=given.texts, folder=given.folder)
-    model.engine = cast(Engine, object())
-    for beam, samples in ((None, None), (None, 5), (4, 5)):
-        with pytest.raises(UsageError, match="--mbr draws samples, which the native engine does not know: choose amo"):
-            search_for(model, {}, beam=beam, best=1, mbr="chrF", samples=samples)
-    options, risk = search_for(model, {}, beam=4, best=1, mbr="chrF", samples=None)
-    assert (options.best, options.sample, risk) == (4, False, MinimumRisk())
 
 
 def test_more_are_drawn_only_where_no_number_is_given(trained: Trained) -> None:

@@ -41,7 +41,7 @@ def test_prepared_runs_give_the_same_lines(regard, run, tmp_path):
 def test_engines_that_there_are_not(verb, regard, run, tmp_path):
     result = regard(verb, run, tmp_path / "lines", "--engine", "steam")
     assert result.code == UsageError.exit_code
-    assert "--engine steam: there is no such engine; choose torch or native" in result.err
+    assert "--engine steam: there is no such engine; choose auto, torch or native" in result.err
 
 
 def test_an_engine_is_for_streams(regard, run, tmp_path):

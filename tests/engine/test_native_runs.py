@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.cli.engines import searched_by
+from regard.cli.engines import check_engine, searched_by
 from regard.engine import library as library_module
 from regard.engine.library import WHERE, loaded
 from regard.errors import ModelError, UsageError
@@ -113,3 +113,23 @@ def test_without_the_library_torch_searches_and_says_so(model, monkeypatch, caps
     finally:
         monkeypatch.undo()
         loaded.cache_clear()
+
+
+def test_the_engine_is_used_by_itself_where_a_run_was_prepared(model, capsys):
+    assert searched_by(model, "auto") is model
+    prepare_run(model.system, RunFolder(model.folder))
+    assert searched_by(model, "auto").engine is not None
+    assert searched_by(model, "torch") is model
+    assert searched_by(model, "native").engine is not None
+    assert capsys.readouterr().err == ""
+    (model.folder / "engine.bin").write_bytes(b"nothing")
+    assert searched_by(model, "auto") is model
+    assert "torch searches, for engine.bin cannot be used: " in capsys.readouterr().err
+    with pytest.raises(UsageError, match="--engine fast: there is no such engine; choose auto, torch or native"):
+        check_engine("fast")
+
+
+def test_several_models_are_searched_by_torch(model):
+    prepare_run(model.system, RunFolder(model.folder))
+    both = JointModel([model, model])
+    assert searched_by(both, "auto") is both

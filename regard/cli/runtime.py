@@ -1,0 +1,74 @@
+"""`regard-runtime`: predict with a prepared run, where there is no torch.
+
+Nothing but the engine and the tokenizers is imported, so that it starts at once.
+"""
+
+import argparse
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from regard.errors import RegardError
+
+TOLD: Final = 10
+"""Of so many lines it is said what was wrong with them; the others are counted."""
+
+
+def lines_of(stream: BinaryIO) -> Iterator[str]:
+    """Lines of UTF-8; what is none is replaced."""
+    for line in stream:
+        yield line.decode("utf-8", errors="replace").removesuffix("\n").removesuffix("\r")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="regard-runtime", description="Predict a line for each line with a run that `regard prepare` has prepared."
+    )
+    parser.add_argument("run", metavar="RUN", help="a run folder with engine.bin and engine.json")
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="a text file; - is standard input")
+    parser.add_argument("--beam", type=int, help="hypotheses kept; 1 is greedy")
+    parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
+    parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
+    return parser.parse_args()
+
+
+def run(asked: argparse.Namespace) -> None:
+    from regard.engine.prepared import Prepared
+
+    model = Prepared(asked.run)
+    blamed = 0
+    with sys.stdin.buffer if asked.file == "-" else Path(asked.file).open("rb") as stream:
+        lines = lines_of(stream)
+        windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
+        number = 0
+        for window in windows:
+            for line in model.predict(window, beam=asked.beam, workers=asked.workers):
+                number += 1
+                sys.stdout.write(line.text + "\n")
+                if line.remark and (blamed := blamed + 1) <= TOLD:
+                    sys.stderr.write(f"regard-runtime: line {number}: {line.remark}\n")
+            sys.stdout.flush()
+    if blamed > TOLD:
+        sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
+
+
+def main() -> None:
+    """Run, and leave with the exit code that says what happened."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        run(arguments())
+    except RegardError as error:
+        sys.stderr.write(f"regard-runtime: {error}\n")
+        sys.exit(error.exit_code)
+    except OSError as error:
+        sys.stderr.write(f"regard-runtime: {error.filename or ''}: {error.strerror or error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        os._exit(130)

@@ -1,0 +1,127 @@
+"""Runs away from torch: the same lines as `regard predict --engine native`, from a wheel without torch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli import runtime
+from regard.engine.prepared import Prepared, read_settings
+from regard.errors import ModelError, UsageError
+from regard.run.folder import RunFolder
+from regard.run.model import Model
+from regard.run.native import prepare_model, with_engine
+from tests.toys import toy_sources
+
+pytestmark = pytest.mark.usefixtures("library")
+ROOT = Path(__file__).parents[2]
+LINES = ["", *toy_sources(30, seed=3), " ", "a\tb", "zzz ä \u2581 q", "a " * 400]
+
+
+@pytest.fixture
+def model(trained, tmp_path):
+    """A prepared copy of the trained run."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in trained.model.folder.iterdir():
+        if path.is_file() and path.name != ".lock":
+            (folder / path.name).write_bytes(path.read_bytes())
+    copied = Model.load(folder)
+    assert prepare_model(copied) == ""
+    return copied
+
+
+@pytest.mark.parametrize("beam", [None, 1, 3])
+def test_lines_are_those_of_the_model(model, beam):
+    expected = [one.text for one in with_engine(model).predict_many(LINES, beam=beam)]
+    found = list(Prepared(model.folder).predict(LINES, beam=beam))
+    assert [one.text for one in found] == expected
+    assert found[-3].remark == "a source of one text was expected, and there are tabs in it"
+    assert "tokens beyond the" in found[-1].remark
+    assert [one.remark for one in found[:32]] == [""] * 32
+
+
+def test_settings_that_do_not_fit_are_refused(model):
+    path = model.folder / "engine.json"
+    good = json.loads(path.read_text())
+    cases = [
+        ({"format": 2}, "is not of format 1"),
+        ({"beam": "five"}, "beam cannot be 'five'"),
+        ({"source": "../../etc/passwd"}, "source cannot be '../../etc/passwd'"),
+        ({"max_ratio": True}, "max_ratio cannot be True"),
+    ]
+    for change, message in cases:
+        path.write_text(json.dumps({**good, **change}))
+        with pytest.raises(ModelError, match=message):
+            read_settings(model.folder)
+    path.write_text("{")
+    with pytest.raises(ModelError, match=r"engine.json: cannot be read: .*write it again with `regard prepare`"):
+        read_settings(model.folder)
+    path.write_text(json.dumps({**good, "weights": 1}))
+    with pytest.raises(ModelError, match=r"engine.bin and engine.json are of different weights; prepare the run again"):
+        Prepared(model.folder)
+    path.unlink()
+    with pytest.raises(ModelError, match=r"there is no such file; `regard prepare .*` writes it"):
+        read_settings(model.folder)
+
+
+def test_a_beam_that_the_engine_does_not_have_is_refused(model):
+    with pytest.raises(UsageError, match="the beam must be from 1 to 64, not 65"):
+        list(Prepared(model.folder).predict(["a"], beam=65))
+
+
+def test_what_is_more_than_beams_is_not_prepared_for_the_runtime(model):
+    section = model.recipe.search.model_copy(update={"coverage_penalty": 0.5})
+    other = model.with_recipe(model.recipe.model_copy(update={"search": section}))
+    assert prepare_model(other) == "its recipe searches by more than a plain beam"
+    assert not (model.folder / "engine.json").exists()
+    assert (RunFolder(model.folder).path / "engine.bin").exists()
+
+
+def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("a b\n\nc\td\n" + "x\ty\n" * 12)
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(lines)])
+    runtime.main()
+    told = capsys.readouterr()
+    assert told.out.count("\n") == 15
+    assert "regard-runtime: line 3: a source of one text was expected" in told.err
+    assert "regard-runtime: and 3 more lines" in told.err
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(tmp_path / "nothing")])
+    with pytest.raises(SystemExit, match="5"):
+        runtime.main()
+    assert "there is no such file; `regard prepare" in capsys.readouterr().err
+
+
+def test_no_torch_and_no_numpy_are_needed():
+    program = (
+        "import sys, regard.cli.runtime, regard.engine.prepared; sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.long
+def test_the_wheel_predicts_without_torch(model, tmp_path):
+    wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)]
+    subprocess.run([*wheel, str(ROOT / "packaging" / "runtime")], check=True)
+    (made,) = tmp_path.glob("regard_runtime-*.whl")
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", str(made)], check=True)
+    assert subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0
+    expected = [one.text for one in with_engine(model).predict_many(LINES)]
+    content = "".join(f"{line}\n" for line in LINES).encode()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for further in ([], ["--at-once"], ["--workers", "1"]):
+        done = subprocess.run(
+            [tmp_path / "venv" / "bin" / "regard-runtime", model.folder, *further],
+            input=content,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+        )
+        assert done.stdout.decode().split("\n")[:-1] == expected
