@@ -9,7 +9,9 @@ import struct
 import sys
 from pathlib import Path
 
-from regard.engine import Engine, EngineOptions, EngineRequest
+import numpy as np
+
+from regard.engine import Engine, EngineOptions, EngineRequest, Session
 from regard.engine.container import sealed
 from regard.errors import RegardError
 
@@ -45,6 +47,15 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
     return sealed(bytes(changed)) if len(changed) >= 36 else bytes(changed)
 
 
+def step_twice(engine: Engine) -> None:
+    session = Session(engine, slots=2, beam=2)
+    first, second = session.start([[5, 6, 3], [7, 3]])
+    session.step(np.array([[first, -1, 0, 2, 0], [second, -1, 0, 2, 0]], dtype=np.int32))
+    session.release(second)
+    session.step(np.array([[first, 0, 0, 5, 1], [first, 0, 1, 6, 1]], dtype=np.int32))
+    session.step(np.array([[first, 1, 0, 5, 2]], dtype=np.int32), longest=3)
+
+
 def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     """How many were refused, and how many answered."""
     draw = random.Random(seed)
@@ -55,7 +66,9 @@ def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     for _ in range(count):
         path.write_bytes(mutated(draw.choice(wholes), draw))
         try:
-            Engine(path).search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
+            engine = Engine(path)
+            engine.search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
+            step_twice(engine)
             answered += 1
         except RegardError:
             refused += 1

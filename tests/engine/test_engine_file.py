@@ -1,27 +1,20 @@
 """The engine file: what is damaged or hostile is refused with the reason, and never crashes."""
 
-import os
 import re
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
 from regard.engine import Engine
-from regard.engine.build import build
 from regard.engine.container import Container, sealed
-from regard.engine.library import WHERE
 from regard.engine.preparation import contained
 from regard.errors import ModelError
+from tests.engine.sanitize import leaks, run, sanitized, write_files
 from tests.engine.searching import system_named
 
 pytestmark = pytest.mark.usefixtures("library")
-
-ROOT = Path(__file__).parents[2]
-NAMES = ("transformer post", "t5", "bahdanau gru_cho", "luong lstm", "sutskever")
 
 
 @pytest.fixture(scope="module")
@@ -131,27 +124,10 @@ def test_files_that_cannot_be_opened(tmp_path):
 
 def child(program: str, folder: Path, *arguments: str, **environment: str) -> str:
     """What a program of these tests says about engine files of several families."""
-    for number, name in enumerate(NAMES):
-        for int8 in (False, True):
-            contained(system_named(name), int8=int8).write(folder / f"{number}{int8}.bin")
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.engine.{program}", str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    write_files(folder)
+    done = run("-m", f"tests.engine.{program}", str(folder), *arguments, **environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
-
-
-def sanitized(folder: Path, what: str, runtime: str) -> dict[str, str]:
-    """The environment in which a child uses a library with sanitizers."""
-    library = build(folder / "sanitized.so", sanitize=what)
-    names = (runtime, "libstdc++.so.6")  # the latter so that the runtime finds what throws
-    told = [subprocess.check_output(["g++", f"-print-file-name={name}"], text=True).strip() for name in names]
-    return {WHERE: str(library), "LD_PRELOAD": " ".join(told)}
 
 
 def test_mutated_files_never_crash(tmp_path):
@@ -176,3 +152,20 @@ def test_mutated_files_never_crash_under_sanitizers(tmp_path):
 @pytest.mark.long
 def test_threads_have_no_races(tmp_path):
     child("threads", tmp_path, **sanitized(tmp_path, "thread", "libtsan.so"))
+
+
+@pytest.mark.long
+def test_nothing_is_leaked(tmp_path):
+    write_files(tmp_path)
+    environment = sanitized(tmp_path, "address,undefined", "libasan.so")
+    options = "detect_leaks=1:exitcode=0:allocator_may_return_null=1"
+    fuzz = ("-m", "tests.engine.fuzz", str(tmp_path), "100", "3")
+    told = run(*fuzz, ASAN_OPTIONS=options, PYTHONMALLOC="malloc", **environment)
+    assert told.returncode == 0
+    assert leaks(told.stderr) == []
+
+
+def test_leaks_of_the_engine_are_told_from_others():
+    other = "Direct leak of 8 byte(s) in 1 object(s) allocated from:\n #0 malloc\n #1 PyMem_Malloc"
+    own = "Direct leak of 8 byte(s) in 1 object(s) allocated from:\n #0 malloc\n #1 regard::Model::Model()"
+    assert leaks(f"==1==ERROR: LeakSanitizer\n\n{other}\n\n{own}\n\nSUMMARY") == [own]
