@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ from pathlib import Path
 import torch
 from peers import configs
 from peers.cells import OURS, SYSTEMS, Cell, all_cells
-from peers.configs import Learning, Steps
+from peers.configs import QUICK_STEPS, Learning, Steps
 from peers.corpus import make_corpus, train_recipe
 from peers.driving import Bench, drive
 from peers.install import SHARED, install_all
@@ -45,7 +46,6 @@ STEPS = {
     "B": Steps(warm=2, timed=6, window=2),
     "C": Steps(warm=2, timed=6, window=2),
 }
-FEW_STEPS = Steps(warm=1, timed=2, window=1)
 QUICK_LEARNING = 2
 LEARNING = {
     "A": Learning(steps=500, rate=0.002, precision="float32"),
@@ -67,7 +67,7 @@ def bench_of(options: argparse.Namespace) -> Bench:
         folder=options.folder / ("quick" if options.quick else "full"),
         corpus=make_corpus(options.folder / "data"),
         threads=options.threads,
-        steps=dict.fromkeys(STEPS, FEW_STEPS) if options.quick else STEPS,
+        steps=dict.fromkeys(STEPS, QUICK_STEPS) if options.quick else STEPS,
         sentences=dict.fromkeys(SENTENCES, FEW_SENTENCES) if options.quick else SENTENCES,
         limit=LIMIT,
         quick=options.quick,
@@ -87,6 +87,7 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
                 bench.corpus,
                 folder / "run",
                 steps=QUICK_LEARNING if bench.quick else LEARNING[name].steps,
+                batch=bench.steps[name].batch,
                 rate=LEARNING[name].rate,
                 precision=LEARNING[name].precision,
                 test="few" if bench.quick else "test",
@@ -179,6 +180,8 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
+    # Who ends the benchmark ends the program that it runs, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     options = read_options()
     pages = options.results.parent if options.quick else ROOT / "docs"
     if options.page:

@@ -24,6 +24,9 @@ FORCED = 16
 NATIVE, WORKERS = "native engine", "two workers"
 """Ways of ours beside torch in one process."""
 
+SLOW = ("joeynmt", "yoyodyne")
+"""Peers that take so long over a step, having batches of all lengths, that a few steps are enough."""
+
 BY_COMMAND = ("eole", "opennmt")
 """Peers that decode by a command, and with a model of their own."""
 

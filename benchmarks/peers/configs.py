@@ -29,15 +29,23 @@ DROPOUT = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """How long a training runs: steps before anything counts, steps that count, steps between two lines of the log."""
+    """How long a training runs: steps before anything counts, steps that count, steps between two lines of the log.
+
+    `batch`: target tokens of a step.
+    """
 
     warm: int
     timed: int
     window: int
+    batch: int = BATCH
 
     @property
     def all(self) -> int:
         return self.warm + self.timed
+
+
+FEW_STEPS = Steps(warm=1, timed=2, window=1)
+QUICK_STEPS = Steps(warm=1, timed=2, window=1, batch=512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,7 @@ def regard_recipe(
     run: Path,
     *,
     steps: int,
+    batch: int = BATCH,
     precision: str = "float32",
     rate: float = RATE,
     test: str = "few",
@@ -80,7 +89,7 @@ def regard_recipe(
         "text": {"unit": "bpe", "size": shape.vocabulary, "start_from": str(corpus.text)},
         "model": {"width": shape.width, "layers": shape.layers, "dropout": DROPOUT, "tie": "all", **sides},
         "training": {
-            "steps": steps, "batch_tokens": BATCH, "optimizer": "adam", "learning_rate": rate,
+            "steps": steps, "batch_tokens": batch, "optimizer": "adam", "learning_rate": rate,
             "warmup": min(200, steps), "label_smoothing": 0.1, "validate_every": 100_000, "precision": precision,
         },
     }  # fmt: skip
@@ -119,7 +128,7 @@ def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps, pre
         "training": {
             "model_path": str(folder / "model"), "world_size": 1, "gpu_ranks": [], "compute_dtype": precision,
             "train_steps": steps.all, "valid_steps": 1_000_000, "save_checkpoint_steps": 1_000_000,
-            "batch_type": "tokens", "batch_size": BATCH, "normalization": "tokens", "optim": "adam",
+            "batch_type": "tokens", "batch_size": steps.batch, "normalization": "tokens", "optim": "adam",
             "learning_rate": RATE, "bucket_size": BUCKET, "num_workers": 0,
             "decay_method": "none", "dropout": [DROPOUT], "attention_dropout": [DROPOUT], "label_smoothing": 0.1,
             "param_init_method": "xavier_uniform", "log_attention_entropy": False,
@@ -154,7 +163,7 @@ def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps) 
             },
         },
         "save_model": str(folder / "model"), "train_steps": steps.all,
-        "valid_steps": 1_000_000, "save_checkpoint_steps": steps.all, "batch_type": "tokens", "batch_size": BATCH,
+        "valid_steps": 1_000_000, "save_checkpoint_steps": steps.all, "batch_type": "tokens", "batch_size": steps.batch,
         "normalization": "tokens", "optim": "adam", "learning_rate": RATE, "decay_method": "none",
         "bucket_size": BUCKET, "num_workers": 0,
         "dropout": [DROPOUT], "attention_dropout": [DROPOUT], "label_smoothing": 0.1, "hidden_size": shape.width,
@@ -196,7 +205,7 @@ def joeynmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps) 
             "src": side, "trg": {**side, "lang": "tgt"},
         },
         "training": {
-            "optimizer": "adam", "learning_rate": RATE, "learning_rate_min": 0.0, "batch_size": BATCH,
+            "optimizer": "adam", "learning_rate": RATE, "learning_rate_min": 0.0, "batch_size": steps.batch,
             "scheduling": "warmupinversesquareroot", "learning_rate_warmup": 200,
             "batch_type": "token", "normalization": "tokens", "label_smoothing": 0.1, "epochs": 1000,
             "updates": steps.all, "logging_freq": steps.window, "validation_freq": 1_000_000, "overwrite": True,

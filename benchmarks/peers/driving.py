@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import configs
-from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, WORKERS, Cell, settings
-from peers.configs import Steps
+from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, SLOW, WORKERS, Cell, settings
+from peers.configs import FEW_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
 from peers.logs import (
@@ -49,6 +49,10 @@ class Bench:
     def work(self, cell: Cell) -> Path:
         """What a cell leaves behind, until it is run again."""
         return self.folder / "work" / cell.key.replace(" ", "_")
+
+    def steps_of(self, cell: Cell) -> Steps:
+        """A few are enough for programs that take long over each."""
+        return FEW_STEPS if cell.system in SLOW and not self.quick else self.steps[cell.model]
 
     def model(self, name: str) -> Path:
         """Our trained model, for decoding."""
@@ -108,14 +112,16 @@ def train(cell: Cell, bench: Bench) -> Result:
     folder = bench.work(cell)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shape, steps = SHAPES[cell.model], bench.steps[cell.model]
+    shape, steps = SHAPES[cell.model], bench.steps_of(cell)
     corpus, python = bench.corpus, python_of(bench.home, cell.system)
-    sizes, report = json.dumps(asdict(shape)), [str(steps.all), str(steps.window), str(configs.BATCH)]
+    sizes, report = json.dumps(asdict(shape)), [str(steps.all), str(steps.window), str(steps.batch)]
     read = read_driver
     command: list[str | Path]
     match cell.system:
         case "regard":
-            recipe = configs.regard_recipe(shape, corpus, folder / "run", steps=steps.all, precision=cell.precision)
+            recipe = configs.regard_recipe(
+                shape, corpus, folder / "run", steps=steps.all, batch=steps.batch, precision=cell.precision
+            )
             path = configs.write_config(recipe, folder / "recipe.yaml")
             command = [sys.executable, DRIVERS / "regard_training.py", path, str(steps.window)]
         case "transformers":

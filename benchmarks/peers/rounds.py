@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peers.cells import OURS, Cell
+from peers.cells import OURS, SLOW, Cell
 from peers.record import is_done
 
 Record = Mapping[str, Any]
 LEADERS = 2
-SLOW = ("joeynmt", "yoyodyne")
-"""Taken to be behind, until it is known."""
-
 GUESSES = {"start": 4.0, "limit": 30.0, "train": 35.0, "decode": 40.0}
 """Seconds of a cell that was never run."""
 
@@ -77,7 +74,7 @@ def expected(record: Record, cell: Cell) -> float:
     known = [one["took"] for one in record["cells"].get(cell.key, []) if "took" in one]
     if known:
         return float(known[-1])
-    return GUESSES[cell.kind] * (2.0 if cell.kind == "train" and cell.system in SLOW else 1.0)
+    return GUESSES[cell.kind]
 
 
 def minutes_left(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) -> float:

@@ -56,7 +56,6 @@ def test_what_failed_is_not_run_again_unless_it_is_ours() -> None:
 def test_time_is_estimated_by_the_last_time() -> None:
     assert minutes_left(record_of(first=True), CELLS, 3, retry=False) == pytest.approx(2 * 3 * 30 / 60)
     assert expected(record_of(first=False), CELLS[0]) == 35
-    assert expected(record_of(first=False), TUNED) == 70
 
 
 def test_a_budget_ends() -> None:

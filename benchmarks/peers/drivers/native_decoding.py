@@ -6,7 +6,7 @@ python native_decoding.py ENGINE PAIRS SETTINGS CORES
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from measuring import END, LONGEST, Ids, Setting, measure, read_pairs, read_settings
 
@@ -26,10 +26,10 @@ def main(path: str, pairs: str, settings: list[Setting], cores: int) -> None:
             found = engine.search(asked, options=options, workers=workers)
             return sum(len(outputs[0].tokens) for outputs in found)
 
-        def in_batches(wanted: Sequence[Ids], search=search) -> int:
+        def in_batches(wanted: Sequence[Ids], search: Callable[[Sequence[Ids], int], int] = search) -> int:
             return search(sorted(wanted, key=len), cores)
 
-        def one_by_one(wanted: Sequence[Ids], search=search) -> int:
+        def one_by_one(wanted: Sequence[Ids], search: Callable[[Sequence[Ids], int], int] = search) -> int:
             return sum(search([row], 1) for row in wanted)
 
         measure(setting, rows, one_by_one if setting.batch == 1 else in_batches)

@@ -19,9 +19,8 @@ def main(recipe: str, window: int) -> None:
     spin_shortly()
     keep_heap()
     from regard.cli.main import main as command
+    from regard.recipe.build import training_settings as usual
     from regard.run import training
-
-    usual = training.training_settings
 
     def often(recipe: "Recipe") -> "Settings":
         return replace(usual(recipe), log_every=window)
