@@ -76,7 +76,7 @@ def page(record: Record) -> str:
     sections += ["## Decoding", models(record)]
     for name in SHAPES:
         if decoding_settings(record, name):
-            sections += [f"### Model {name}", decoding_table(record, name)]
+            sections += [f"### Model {name}", decoding_table(record, name), output_lengths(record, name)]
     sections += ["## Starting", START, table(["", "seconds", ""], start_rows(record))]
     sections += ["## The limit of the machine", LIMIT, *limit_tables(record)]
     sections += ["## The peers", table(["", "version", "torch", ""], peer_rows(record))]
@@ -189,6 +189,21 @@ def decoding_table(record: Record, model: str) -> str:
         most = max((one.median for one in used if one), default=0)
         rows.append([cell.label, *cells, f"{most / 1e6:,.0f}" if most else "–"])
     return table(["", *settings, "memory, MB"], iter(rows))
+
+
+def output_lengths(record: Record, model: str) -> str:
+    """Whether programs that end where they like have done the same work."""
+    told = []
+    for cell in decodings(model):
+        found = figure(record, cell, mean_length)
+        if found:
+            told.append(f"{cell.label} {found.median:.1f}")
+    return f"Tokens of an output with natural ends, batch 64, beam 5: {'; '.join(told)}." if told else ""
+
+
+def mean_length(result: Mapping[str, Any]) -> float | None:
+    one = result["figures"].get("natural batch 64 beam 5", {})
+    return one["tokens"] / one["sentences"] if "tokens" in one else None
 
 
 def start_rows(record: Record) -> Iterator[list[str]]:

@@ -50,7 +50,7 @@ def result_of(cell: Cell, number: int) -> dict:
         case _:
             told = settings(batch=(64, 1), ends=("natural", "forced"), sentences={64: 1000, 1: 100})
             keys = [f"{one['ends']} batch {one['batch']} beam {one['beam']}" for one in told]
-            return {"figures": {key: {"rate": base, "bytes": 5e8} for key in keys}}
+            return {"figures": {key: {"rate": base, "bytes": 5e8, "tokens": 650, "sentences": 50} for key in keys}}
 
 
 @pytest.fixture
@@ -116,6 +116,7 @@ def test_the_page_has_every_figure(record: dict) -> None:
     assert "Test CPU, 2 threads on 2 cores" in text
     assert "| Transformers (Marian) | 165 ± 9 % | 2.20 | 3,900 | 2,371,328 | 1,000 | 1.25 |" in text
     assert "| JoeyNMT | RuntimeError: no / luck |" in text
+    assert "batch 64, beam 5: regard 13.0; regard, two workers 13.0; Transformers (Marian) 13.0;" in text
     assert "| yoyodyne | yoyodyne==1.0 | torch==2.13.0 | does not install: no such package |" in text
     assert "A: 800 steps, BLEU 31.2" in text
     assert "| 4,096 × 128 × 8,000 | float32 | 110 ± 9 % |" in text
