@@ -4,6 +4,7 @@ python regard_training.py RECIPE WINDOW
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ def main(recipe: str, window: int) -> None:
     spin_shortly()
     keep_heap()
     from regard.cli.main import main as command
-    from regard.recipe.build import training_settings as usual
     from regard.run import training
+
+    usual: Callable[[Recipe], Settings] = vars(training)["training_settings"]
 
     def often(recipe: "Recipe") -> "Settings":
         return replace(usual(recipe), log_every=window)
