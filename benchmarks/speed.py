@@ -48,9 +48,9 @@ STEPS = {
 }
 QUICK_LEARNING = 2
 LEARNING = {
-    "A": Learning(steps=500, rate=0.002, precision="float32"),
-    "B": Learning(steps=150, rate=0.0007, precision="bfloat16"),
-    "C": Learning(steps=200, rate=0.001, precision="bfloat16"),
+    "A": Learning(steps=500, rate=0.002),
+    "B": Learning(steps=120, rate=0.0007),
+    "C": Learning(steps=150, rate=0.001),
 }
 SENTENCES = {"A": {64: 1000, 1: 50}, "B": {64: 512, 1: 20}, "C": {64: 512, 1: 30}}
 """How many are decoded, in batches of 64 and one by one."""
@@ -89,7 +89,6 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
                 steps=QUICK_LEARNING if bench.quick else LEARNING[name].steps,
                 batch=bench.steps[name].batch,
                 rate=LEARNING[name].rate,
-                precision=LEARNING[name].precision,
                 test="few" if bench.quick else "test",
             )
             train_recipe(recipe, folder / "recipe.yaml")

@@ -54,7 +54,6 @@ class Learning:
 
     steps: int
     rate: float
-    precision: str
 
 
 def regard_recipe(
@@ -90,7 +89,7 @@ def regard_recipe(
         "model": {"width": shape.width, "layers": shape.layers, "dropout": DROPOUT, "tie": "all", **sides},
         "training": {
             "steps": steps, "batch_tokens": batch, "optimizer": "adam", "learning_rate": rate,
-            "warmup": min(200, steps), "label_smoothing": 0.1, "validate_every": 100_000, "precision": precision,
+            "warmup": min(100, steps), "label_smoothing": 0.1, "validate_every": 100_000, "precision": precision,
         },
     }  # fmt: skip
 

@@ -55,7 +55,8 @@ on idle cores to see it on your own machine.
   sentences, whichever is fastest; the native engine has as many workers, and takes 16 sentences at a time.
 - **Rounds**: everything runs once, one after the other. Then all again but peers that are not among the best two of
   what they are compared in: these have one round. Figures are medians over the rounds, ± is half of what lies between
-  the least and the greatest of them. Ratios are taken within a round; above 1 regard is faster.
+  the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1
+  regard is faster.
 """
 
 
@@ -108,8 +109,10 @@ def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 
 def shown(found: Figure, digits: int = 0) -> str:
-    """A median and half of the spread."""
-    return f"{found.median:,.{digits}f} ± {50 * found.spread:.0f} %" if found else "–"
+    """A median and half of the spread, where there are several rounds."""
+    if not found:
+        return "–"
+    return f"{found.median:,.{digits}f}" + (f" ± {50 * found.spread:.0f} %" if len(found.known) > 1 else "")
 
 
 def times(found: Figure) -> str:
@@ -130,7 +133,7 @@ def by_round(found: Figure) -> str:
 
 
 def training_table(record: Record, model: str) -> str:
-    heads = ["", "tokens/s", "regard is faster by", "tokens a step", "parameters", "memory, MB", "of ours"]
+    heads = ["", "tokens/s", "regard is as fast, times", "tokens a step", "parameters", "memory, MB", "of ours"]
     return table(heads, training_rows(record, model))
 
 

@@ -2,7 +2,8 @@
 
 In the first round everything runs. In the others only what decides: ours, and of the peers of a row the best two (a
 row is what stands side by side: one model, one precision, one setting of the allocator). What is far behind, or does
-not run at all, has its figures of the first round.
+not run at all, has its figures of the first round; and where regard is far slower in bfloat16 than in float32 (a
+processor without it), so have all trainings in it.
 """
 
 import time
@@ -15,6 +16,9 @@ from peers.record import is_done
 
 Record = Mapping[str, Any]
 LEADERS = 2
+HOPELESS = 0.75
+"""Of the rate in float32."""
+
 GUESSES = {"start": 4.0, "limit": 30.0, "train": 35.0, "decode": 40.0}
 """Seconds of a cell that was never run."""
 
@@ -45,11 +49,20 @@ def row(cell: Cell) -> tuple[str, ...]:
     return (cell.kind, cell.model, cell.precision, str(cell.tuned))
 
 
+def is_hopeless(record: Record, model: str) -> bool:
+    """Whether bfloat16 is no choice on this machine."""
+    own = [Cell(kind="train", system=OURS, model=model, precision=name) for name in ("float32", "bfloat16")]
+    full, half = (rate_of(record, cell) for cell in own)
+    return 0 < half < HOPELESS * full
+
+
 def decides(record: Record, cell: Cell, cells: Iterable[Cell]) -> bool:
     """Whether a cell runs after the first round; before that is over, whether it will by what is known of it."""
     rounds = record["cells"].get(cell.key, [])
     if not rounds:
         return cell.system not in SLOW
+    if cell.kind == "train" and cell.precision == "bfloat16" and is_hopeless(record, cell.model):
+        return False
     if cell.system == OURS or "fault" in rounds[0]:
         return cell.system == OURS
     if cell.kind in ("start", "limit"):

@@ -74,6 +74,7 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert ours_.median / theirs.median != 3.0
     assert Figure((90.0, 100.0, 130.0)).spread == pytest.approx(0.4)
     assert shown(Figure((900.0, 1000.0, 1300.0))) == "1,000 ± 20 %"
+    assert shown(Figure((1000.0, None))) == "1,000"
     assert (shown(Figure(())), times(Figure((None,)))) == ("–", "–")
 
 

@@ -39,6 +39,16 @@ def test_rows_have_leaders_of_their_own() -> None:
     assert not decides(record, CELLS[-1], [*CELLS, TUNED])
 
 
+@pytest.mark.parametrize(("rate", "expected"), [(7.0, False), (8.0, True), (20.0, True)])
+def test_a_precision_that_is_no_choice_runs_once(rate: float, expected: bool) -> None:
+    own, peer = (
+        Cell(kind="train", system=name, model="A", precision="bfloat16") for name in ("regard", "transformers")
+    )
+    record = record_of(first=True)
+    record["cells"] |= {own.key: [{"rate": rate}], peer.key: [{"rate": 5.0}]}
+    assert [decides(record, cell, [*CELLS, own, peer]) for cell in (own, peer, CELLS[0])] == [expected, expected, True]
+
+
 def test_decoders_are_ranked_by_one_setting() -> None:
     cells = [Cell(kind="decode", system=name, model="A") for name in ("transformers", "eole", "opennmt")]
     engine = Cell(kind="decode", system="ctranslate2", model="A")
