@@ -4,6 +4,8 @@
     python benchmarks/translation.py ende_tiny_short --minutes 45                  the same in less (or more) time
     python benchmarks/translation.py ende_tiny_short --experiment "less dropout" model.dropout=0.2
                                                     chosen on validation data: the test set is not read
+    python benchmarks/translation.py ende_tiny_short --experiment "three together" --decode 1,2,3
+                                                    the same with finished runs: ensembles, search, --average, --mbr
     python benchmarks/translation.py --all          what of the plan is not done: `make results-translation`
     python benchmarks/translation.py --page         no training: write the pages again
     python benchmarks/translation.py --all --quick  tiny models on 300 pairs, in a folder of their own: does it work?
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from multi30k import page, pictures
 from multi30k.corpus import place_corpus
+from multi30k.decoding import Decoding, check, decode
 from multi30k.plan import PLAN, planned
 from multi30k.rows import Row, add_row, read_rows
 from multi30k.running import ROOT, Asked, recipe_path, run, stop
@@ -73,6 +76,23 @@ def train(asked: Asked, folder: Path, root: Path, *, again: bool) -> None:
         write_heads(rows)
 
 
+def decoding(options: argparse.Namespace) -> Decoding:
+    """What `--decode` asks for."""
+    if not options.recipe or not options.experiment:
+        raise SystemExit('--decode is an experiment: name the recipe, and say what is tried with --experiment "..."')
+    asked = Decoding(
+        row=planned(options.recipe),
+        seeds=tuple(int(seed) for seed in options.decode.split(",")),
+        threads=options.threads,
+        experiment=options.experiment,
+        search=tuple(options.settings),
+        average=options.average,
+        mbr=options.mbr,
+    )
+    check(asked)
+    return asked
+
+
 def told(row: Row) -> str:
     """A result in a line."""
     scores, where = (row.validation, "validation") if row.experiment else (row.test, "test")
@@ -93,6 +113,8 @@ def wanted(options: argparse.Namespace) -> list[Asked]:
             small=options.quick,
         )
 
+    if options.average is not None or options.mbr is not None:
+        raise SystemExit("--average and --mbr are for finished runs: give their seeds with --decode")
     if options.all:
         if options.recipe or options.experiment:
             raise SystemExit("--all trains every recipe as it is: leave out the name and --experiment")
@@ -112,6 +134,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="train for so long instead of as long as the recipe says")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--experiment", default="", metavar="WHAT", help="what is tried; the test set is not read")
+    parser.add_argument("--decode", metavar="SEED,...", help="no training: let finished runs write validation data")
+    parser.add_argument("--average", type=int, help="with --decode: the mean of so many checkpoints of each run")
+    parser.add_argument(
+        "--mbr", metavar="METRIC", help="with --decode: the least risky of 64 samples, or of search.beam"
+    )
     parser.add_argument("--all", action="store_true", help="everything of the plan that is not done")
     parser.add_argument("--page", action="store_true", help="train nothing; write the pages again")
     parser.add_argument("--quick", action="store_true", help="tiny models on 300 pairs, apart from all else")
@@ -136,6 +163,11 @@ def main() -> None:
         write_pages(rows, root)
         if not options.quick:
             write_heads(rows)
+        return
+    if options.decode:
+        row = decode(decoding(options), folder)
+        print(f"{row.recipe}: {told(row)}", flush=True)
+        write_pages(add_row(root / RESULTS, row), root)
         return
     asked = wanted(options)
     place_corpus(folder, small=options.quick)

@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -117,7 +117,7 @@ def run(asked: Asked, folder: Path, *, again: bool) -> Row:
     anew = again or found is None or found["begun"] != begun
     if found is not None and not anew:
         state = found
-    state |= begun_with(asked, state)
+    state |= begun_with(asked.row, asked.recipe, state)
     replace_file(state_file, _json(state))
     began, cpu = time.perf_counter(), _children_seconds()
     try:
@@ -129,11 +129,11 @@ def run(asked: Asked, folder: Path, *, again: bool) -> Row:
     return collect(asked, folder, state)
 
 
-def begun_with(asked: Asked, state: dict[str, Any]) -> dict[str, Any]:
+def begun_with(row: Planned, recipe: str, state: dict[str, Any]) -> dict[str, Any]:
     """The commits that a run has been trained with, and whether package and recipe were always as committed."""
     commit = _git("rev-parse", "HEAD") or "unknown"
-    committed = _git("show", f"HEAD:recipes/multi30k/{asked.row.recipe}.yaml")
-    same = not _git("status", "--porcelain", "--", "regard") and settings_hash(committed) == settings_hash(asked.recipe)
+    committed = _git("show", f"HEAD:recipes/multi30k/{row.recipe}.yaml")
+    same = not _git("status", "--porcelain", "--", "regard") and settings_hash(committed) == settings_hash(recipe)
     commits = state["commits"] if commit in state["commits"] else [*state["commits"], commit]
     return {"commits": commits, "clean": state["clean"] and same}
 
@@ -179,7 +179,7 @@ def collect(asked: Asked, folder: Path, state: dict[str, Any]) -> Row:
             for point in history.validation
             if "BLEU" in point.metrics and math.isfinite(point.metrics["BLEU"])
         ),
-        validation={name: _kept(entry) for name, entry in metrics.items()},
+        validation={name: kept_value(entry) for name, entry in metrics.items()},
         test=test,
         by_length=buckets,
         published=asked.row.published,
@@ -198,7 +198,7 @@ def judge(asked: Asked, folder: Path) -> tuple[dict[str, Value], tuple[Bucket, .
     kept = folder / "outputs" / f"{asked.name}.txt"
     kept.parent.mkdir(exist_ok=True)
     replace_file(kept, "".join(f"{output}\n" for output in outputs).encode())
-    scores = {score.name: _kept(score.to_json()) for score in evaluation.scores}
+    scores = {score.name: kept_value(score.to_json()) for score in evaluation.scores}
     sources = [example.source for example in evaluation.examples]
     references = [example.target for example in evaluation.examples]
     section = model.recipe.evaluation
@@ -278,7 +278,9 @@ def versions() -> dict[str, str]:
     }
 
 
-def _kept(entry: dict[str, Any]) -> Value:
+def kept_value(entry: Mapping[str, Any]) -> Value:
+    """A score of metrics.json, rounded."""
+
     def rounded(number: float | None) -> float | None:
         return None if number is None else round(number, 4)
 

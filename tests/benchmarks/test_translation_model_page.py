@@ -12,6 +12,7 @@ import translation
 import translation_page
 from multi30k import running
 from multi30k.corpus import LANGUAGES, TEST, place_corpus
+from multi30k.decoding import Decoding, decode
 from multi30k.plan import planned
 from multi30k.rows import read_rows
 from multi30k.running import Asked
@@ -79,6 +80,17 @@ def test_a_training_is_judged_once_and_shown(corpus: Path, monkeypatch: pytest.M
     monkeypatch.setattr(running, "command", None)  # what is done is not trained again
     translation.train(asked, corpus, corpus, again=False)
 
+    tried = Decoding(row=asked.row, seeds=(3,), threads=1, experiment="greedy", search=("search.beam=1",))
+    greedy = decode(tried, corpus)
+    files = [str(corpus / f"multi30k/val.lc.norm.tok.{language}") for language in ("en", "de")]
+    pairs = trained.examples(*files)
+    alone = [one.text for one in trained.predict_many([pair.source for pair in pairs], beam=1)]
+    expected = sacrebleu.corpus_bleu(alone, [[pair.target for pair in pairs]], tokenize="none", force=True)
+    assert greedy.validation["BLEU"].value == pytest.approx(expected.score, abs=1e-3)
+    assert (greedy.test, greedy.settings) == ({}, ("seeds=3", "search.beam=1"))
+    with pytest.raises(SystemExit, match="not trained yet: ende_luong-7"):
+        decode(replace(tried, seeds=(3, 7)), corpus)
+
     judged = translation_page.read_judged(trained, corpus / "runs/ende_luong-3", None)
     assert judged.outputs == outputs
     page = translation_page.page(trained, judged, resamples=10)
@@ -115,12 +127,15 @@ def test_a_run_remembers_every_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"rev-parse": "new", "show": asked.recipe, "status": ""}
     monkeypatch.setattr(running, "_git", lambda *arguments: answers[arguments[0]])
     state = {"commits": ["old"], "clean": True}
-    assert running.begun_with(asked, state) == {"commits": ["old", "new"], "clean": True}
-    assert running.begun_with(asked, {"commits": ["new"], "clean": False}) == {"commits": ["new"], "clean": False}
+    assert running.begun_with(asked.row, asked.recipe, state) == {"commits": ["old", "new"], "clean": True}
+    assert running.begun_with(asked.row, asked.recipe, {"commits": ["new"], "clean": False}) == {
+        "commits": ["new"],
+        "clean": False,
+    }
     answers["status"] = " M regard/nn/attention.py"
-    assert running.begun_with(asked, state)["clean"] is False
+    assert running.begun_with(asked.row, asked.recipe, state)["clean"] is False
     answers |= {"status": "", "show": asked.recipe.replace("dropout: 0.4", "dropout: 0.1")}
-    assert running.begun_with(asked, state)["clean"] is False
+    assert running.begun_with(asked.row, asked.recipe, state)["clean"] is False
 
 
 JUDGED = Judged(

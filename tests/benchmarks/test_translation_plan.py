@@ -95,17 +95,20 @@ def test_an_unknown_recipe_is_refused() -> None:
     [
         ({"recipe": None}, r"name a recipe \(ende_tiny_short, .*\), or give --all or --page"),
         ({"settings": ["model.dropout=0.2"]}, r"model.dropout=0.2 changes the recipe: say what is tried with --exp"),
+        ({"mbr": "chrF"}, r"--average and --mbr are for finished runs: give their seeds with --decode"),
         ({"all": True}, r"--all trains every recipe as it is: leave out the name and --experiment"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, object], told: str) -> None:
     usual = {"recipe": "ende_luong", "settings": [], "seed": 1, "threads": 1, "minutes": None, "experiment": ""}
+    usual |= {"average": None, "mbr": None}
     with pytest.raises(SystemExit, match=told):
         translation.wanted(argparse.Namespace(**{**usual, "all": False, "quick": False, **options}))
 
 
 def test_all_is_every_seed_of_the_plan() -> None:
     usual = {"recipe": None, "settings": [], "seed": 1, "threads": 2, "minutes": None, "experiment": "", "all": True}
+    usual |= {"average": None, "mbr": None}
     everything = translation.wanted(argparse.Namespace(**usual, quick=False))
     assert [one.name for one in everything[:4]] == [*(f"ende_tiny_short-{n}" for n in (1, 2, 3)), "ende_tiny_long-1"]
     assert len(everything) == sum(row.seeds for row in PLAN)
@@ -118,3 +121,24 @@ def test_a_corpus_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(SystemExit, match="set REGARD_DATA to the folder of corpora that has mt/multi30k"):
             place_corpus(tmp_path / "here", small=True)
     assert set(SMALL) == {"train", "val", TEST}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"experiment": ""},
+            r'--decode is an experiment: name the recipe, and say what is tried with --experiment "..."',
+        ),
+        (
+            {"settings": ["search.beam=2", "model.width=8"]},
+            r"model.width=8 needs a training; --decode takes .* search.*",
+        ),
+    ],
+)
+def test_what_cannot_be_decoded(options: dict[str, object], told: str) -> None:
+    usual = {"recipe": "ende_luong", "settings": [], "threads": 1, "experiment": "x", "average": None, "mbr": None}
+    with pytest.raises(SystemExit, match=told):
+        translation.decoding(argparse.Namespace(**{**usual, "decode": "1,2", **options}))
+    fine = translation.decoding(argparse.Namespace(**{**usual, "decode": "1,2", "settings": ["search.beam=2"]}))
+    assert fine.settings == ("seeds=1,2", "search.beam=2")
