@@ -47,7 +47,7 @@ def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: f
     A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
     again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
     """
-    total, likelihood = _Projected.apply(projection.features, projection.weight, projection.bias, labels, smoothing)
+    total, likelihood = _Projected.apply(projection.features, projection.weight, projection.bias, labels, smoothing)  # type: ignore[no-untyped-call]
     return total, likelihood
 
 
@@ -58,7 +58,7 @@ class _Projected(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         kind, (tokens, vocabulary) = features.device.type, (len(features), len(weight))
@@ -103,6 +103,6 @@ class _Projected(torch.autograd.Function):
         return total, likelihood
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         made = zip(ctx.saved_tensors, ctx.types, strict=True)
         return *(None if gradient is None else (gradient * factor).to(kind) for gradient, kind in made), None, None
