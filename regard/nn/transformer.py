@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
-from regard.nn.dropout import dropout
+from regard.nn.dropout import add_dropped
 from regard.nn.feedforward import Activation, FeedForward
 from regard.nn.positions import (
     AlibiPositions,
@@ -128,7 +128,7 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, result: Tensor) -> Tensor:
         """What the next part sees."""
-        total = states + dropout(result, self.dropout, self.training)
+        total = add_dropped(states, result, self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
 
