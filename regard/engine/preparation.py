@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.engine.attentions import array
 from regard.engine.container import Container
+from regard.engine.prepared import NAME as NAME
 from regard.engine.recurrents import describe_recurrent_decoder, describe_recurrent_encoder
 from regard.engine.refusals import refused
 from regard.engine.transformers import describe_transformer_decoder, describe_transformer_encoder
