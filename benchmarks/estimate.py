@@ -49,10 +49,13 @@ def child(what: str, recipe: str, steps: int, *, seconds: float, cpu: bool, thre
     loaded = load_recipe(Path("recipes") / f"{recipe}.yaml", settings)
     if what == "estimate":
         found = estimate(loaded, seconds=seconds)
-        return {"seconds": found.total_seconds, "memory": found.memory, "trial": found.trial_seconds}
+        learning = found.training_seconds + found.validations * found.validation_seconds
+        parts = {"trial": found.trial_seconds, "learning": learning, "evaluation": found.evaluation_seconds}
+        return {"seconds": found.total_seconds, "memory": found.memory, **parts}
     began = time.perf_counter()
-    train(loaded, overwrite=True)
-    return {"seconds": time.perf_counter() - began, "memory": memory_peak()}
+    trained = train(loaded, overwrite=True)
+    whole, learning = time.perf_counter() - began, trained.outcome.progress.seconds
+    return {"seconds": whole, "memory": memory_peak(), "learning": learning}
 
 
 def run_child(what: str, recipe: str, options: argparse.Namespace) -> dict[str, float]:
@@ -88,7 +91,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         make_data(text, options.folder, made, again=False)
         estimated, trained = (run_child(what, recipe, options) for what in ("estimate", "train"))
         rows.append({"recipe": recipe, "steps": options.steps[recipe], "estimated": estimated, "trained": trained})
-        print(told(rows[-1]), flush=True)
+        print(told(rows[-1]), rows[-1], flush=True)
     return rows
 
 

@@ -41,7 +41,6 @@ def estimate(
 
 def lines_of(found: "Estimate") -> list[str]:
     """An estimate for people."""
-    steps = "until the time is over" if found.steps is None else f"{found.steps:,} steps"
     least = ", if patience does not end it sooner" if found.by_patience else ""
     free = "" if found.memory_free is None else f"; {size(found.memory_free)} are free"
     rows = [
@@ -49,7 +48,7 @@ def lines_of(found: "Estimate") -> list[str]:
         ("  preparation", duration(found.preparation_seconds)),
         (
             "  training",
-            f"{duration(found.training_seconds)}: {steps} of {found.step_seconds:.3g} s, {found.way}, "
+            f"{duration(found.training_seconds)}: {found.steps:,} steps of {found.step_seconds:.3g} s, {found.way}, "
             f"{found.tokens_per_second:,.0f} tokens/s",
         ),
         (

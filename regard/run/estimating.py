@@ -49,10 +49,10 @@ FIRST: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Seconds and bytes. `steps` is None where nothing but a limit of time ends the run."""
+    """Seconds and bytes; `by_patience` says that the run may end sooner."""
 
     way: str
-    steps: int | None
+    steps: int
     tokens_per_second: float
     step_seconds: float
     preparation_seconds: float
@@ -102,11 +102,9 @@ def _tried(built: Built, prepared: Prepared, preparation: float, seconds: float)
     steps = likely_steps(settings, epoch)
     validation = built.judge.expected_seconds(model.system)
     every = settings.validate_every or epoch
-    validations = _validations(steps, every)
     if settings.minutes is not None:
-        most = 60 * settings.minutes
-        steps = min(steps, most / (each + validation / every))
-        validations = _validations(steps, every)
+        steps = min(steps, 60 * settings.minutes / (each + validation / every))
+    validations = math.ceil(steps / every)
     if settings.average > 1:
         validations += 2  # of the best weights and of the average
     left = seconds - (time.perf_counter() - began)
@@ -114,7 +112,7 @@ def _tried(built: Built, prepared: Prepared, preparation: float, seconds: float)
     outlook = built.outlook
     return Estimate(
         way=f"{settings.precision}, {_threads()}",
-        steps=None if math.isinf(steps) else round(steps),
+        steps=round(steps),
         tokens_per_second=1 / pace,
         step_seconds=each,
         preparation_seconds=preparation,
@@ -133,10 +131,6 @@ def _tried(built: Built, prepared: Prepared, preparation: float, seconds: float)
 def _threads() -> str:
     count = torch.get_num_threads()
     return f"{count} thread{'' if count == 1 else 's'}"
-
-
-def _validations(steps: float, every: float) -> int:
-    return math.ceil(steps / every)
 
 
 def pace_of(trainer: Trainer, corpus: StoreCorpus, seconds: float) -> tuple[float, float]:

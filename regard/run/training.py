@@ -203,20 +203,21 @@ def _run_watched(built: Built, folder: RunFolder, prepared: Prepared, observers:
     if built.start is not None:
         start = model.recipe.model.start_from or ""
         trainer.tell(StartedFrom(trainer.progress, start, tuple(built.start.summary())))
-    _tell_settled(built)
+    watching.first = _settled(built)
     with watching:
         return trainer.run()
 
 
-def _tell_settled(built: Built) -> None:
-    """Say what was chosen and what memory will be needed, in a line each."""
-    choice, outlook, trainer = built.choice, built.outlook, built.trainer
+def _settled(built: Built) -> list[Settled | Warned]:
+    """What was chosen and what memory will be needed, in a line each; a warning where that is more than there is."""
+    choice, outlook, progress = built.choice, built.outlook, built.trainer.progress
     lines = [one.line() for one in (choice, outlook) if one is not None]
-    if not lines:
-        return
-    trainer.tell(Settled(trainer.progress, tuple(lines), 0 if outlook is None else outlook.memory.peak))
+    told: list[Settled | Warned] = []
+    if lines:
+        told.append(Settled(progress, tuple(lines), 0 if outlook is None else outlook.memory.peak))
     if outlook is not None and outlook.advice:
-        trainer.tell(Warned(trainer.progress, "memory", outlook.advice))
+        told.append(Warned(progress, "memory", outlook.advice))
+    return told
 
 
 def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
