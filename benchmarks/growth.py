@@ -74,10 +74,11 @@ class Growth:
 
 
 def system_of(
-    kind: str, *, width: int = WIDTH, vocabulary: int = VOCABULARY, layers: int = 2, heads: int = 4
+    kind: str, *, width: int = WIDTH, vocabulary: int = VOCABULARY, layers: int = 2, heads: int = 4, inner: int = 2
 ) -> System:
     torch.manual_seed(1)
-    side = {"kind": kind} | ({"heads": heads} if kind == "transformer" else {"wiring": "luong", "score": "dot"})
+    transformer = {"heads": heads, "feedforward": inner * width}
+    side = {"kind": kind} | (transformer if kind == "transformer" else {"wiring": "luong", "score": "dot"})
     encoder = side if kind == "transformer" else {"kind": "rnn", "two_way": False}
     section = ModelSection.model_validate(
         {
@@ -248,6 +249,7 @@ def base_pass(settings: dict[str, int]) -> dict[str, Any]:
         vocabulary=settings["vocabulary"],
         layers=settings["layers"],
         heads=settings["heads"],
+        inner=4,
     )
     tokens, length = settings["tokens"], settings["length"]
     run = training(system, tokens=tokens, length=length, vocabulary=settings["vocabulary"])

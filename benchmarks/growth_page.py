@@ -132,7 +132,7 @@ def on_paper(record: Mapping[str, Any]) -> str:
     rows = [
         ("measured", f"one pass of {base['tokens']:,} target tokens on one thread", seconds_label(base["seconds"])),
         ("measured", "of that: target tokens a second", f"{pace:,.0f}"),
-        ("measured", "memory of that pass, weights and gradients aside", bytes_label(base["bytes"])),
+        ("measured", "peak of that pass, gradients included, weights aside", bytes_label(base["bytes"])),
         ("measured", "weights", f"{parameters / 1e6:,.1f} M"),
         ("computed", "operations for a target token and a source token", f"{each / 1e6:,.0f} M"),
         ("computed", "operations a second that the pass reaches", f"{each * pace / 1e9:,.0f} G"),
