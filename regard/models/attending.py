@@ -46,7 +46,9 @@ class Attended:
     def loop(self, attention: Attending, steps: int) -> AttentionLoop:
         """For one query of each sentence, step after step."""
         own = attention_loop(attention, self.keys, self.mask, steps)
-        return AnyAttention(lambda queries: attention.attend(queries, self.keys, self.permitted)) if own is None else own
+        if own is not None:
+            return own
+        return AnyAttention(lambda queries: attention.attend(queries, self.keys, self.permitted))
 
     def select(self, sentences: Tensor) -> "Attended":
         keys = replace(self.keys, keys=self.keys.keys[sentences], values=self.keys.values[sentences])

@@ -29,7 +29,7 @@ class Combine(nn.Module, ABC):
     def forward(self, state: Tensor, context: Tensor) -> Tensor:
         """(..., D), (..., C) → (..., width)."""
 
-    def looped(self, steps: int, like: Tensor) -> "Looped":
+    def looped(self, steps: int, like: Tensor) -> "Looped":  # noqa: ARG002
         """The same for each of so many steps, of states (B, D) that are like those."""
         return lambda _, state, context: self(state, context)
 

@@ -31,8 +31,8 @@ class LoopLinear:
 
     def __init__(self, bases: Tensor, *weights: Tensor) -> None:
         self._seen: tuple[list[Tensor], ...] = tuple([] for _ in weights)
-        self._bases = _Deferred.apply(self._seen, narrowed(bases), *weights)
-        self._weights = [narrowed(weight.detach()).t() for weight in weights]
+        self._bases = _Deferred.apply(self._seen, narrowed(bases), *weights)  # type: ignore[no-untyped-call]
+        self._weights = [narrowed(weight.detach()).t().contiguous() for weight in weights]
         self._keeps = torch.is_grad_enabled()
 
     def __call__(self, step: int, *inputs: Tensor) -> Tensor:
@@ -49,12 +49,12 @@ class _Deferred(torch.autograd.Function):
     """Hands the bases out one by one; takes their gradients, which are those of the y_t, and makes that of each W."""
 
     @staticmethod
-    def forward(ctx: Any, seen: tuple[list[Tensor], ...], bases: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, seen: tuple[list[Tensor], ...], bases: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.seen, ctx.types = seen, [weight.dtype for weight in weights]
         return bases.unbind(0)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         _, learns_bases, *learn = ctx.needs_input_grad
         of_bases = torch.stack(gradients)  # (M, B, O)
         across = of_bases.flatten(0, 1).t()
@@ -71,7 +71,7 @@ class LoopMean:
     def __init__(self, values: Tensor, steps: int) -> None:
         self._seen: list[Tensor] = []
         self._values = narrowed(values.detach())
-        self._bases = _DeferredMean.apply(self._seen, steps, values)
+        self._bases = _DeferredMean.apply(self._seen, steps, values)  # type: ignore[no-untyped-call]
         self._keeps = torch.is_grad_enabled()
 
     def __call__(self, step: int, weights: Tensor) -> Tensor:
@@ -86,13 +86,13 @@ class _DeferredMean(torch.autograd.Function):
     """Hands out a zero (B, 1, D) for each step; its gradients are those of the c_t, and make that of the values."""
 
     @staticmethod
-    def forward(ctx: Any, seen: list[Tensor], steps: int, values: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, seen: list[Tensor], steps: int, values: Tensor) -> tuple[Tensor, ...]:
         ctx.seen, ctx.type = seen, values.dtype
         nothing = values.new_zeros(1)
         return tuple(nothing.expand(values.size(0), 1, values.size(2)) for _ in range(steps))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         weights = torch.cat(ctx.seen, dim=1)  # (B, M, N)
         of_contexts = torch.cat(gradients, dim=1)  # (B, M, D)
         return None, None, (weights.transpose(1, 2) @ of_contexts.to(weights.dtype)).to(ctx.type)
@@ -125,7 +125,7 @@ class LSTMLoop(CellLoop):
     def step(self, step: int, state: Parts, *read: Tensor) -> Parts:
         hidden, memory = state
         total = self._linear(step, hidden, *read)
-        hidden, memory = _LSTMGates.apply(total, memory.to(total.dtype))
+        hidden, memory = _LSTMGates.apply(total, memory.to(total.dtype))  # type: ignore[no-untyped-call]
         return hidden, memory
 
 
@@ -162,7 +162,7 @@ class _LSTMGates(torch.autograd.Function):
     """i, f, o = σ(·), g = tanh(·), c' = f ∘ c + i ∘ g, h' = o ∘ tanh(c'): totals (B, 4 D), c (B, D) → h', c'."""
 
     @staticmethod
-    def forward(ctx: Any, totals: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(ctx: Any, totals: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         width = memory.size(-1)
         gates = torch.empty_like(totals)
         into_forget, candidate, out = gates.split((2 * width, width, width), dim=-1)
@@ -176,7 +176,7 @@ class _LSTMGates(torch.autograd.Function):
         return out * shown, after
 
     @staticmethod
-    def backward(ctx: Any, of_hidden: Tensor, of_after: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, of_hidden: Tensor, of_after: Tensor) -> tuple[Tensor, Tensor]:
         gates, memory, shown = ctx.saved_tensors
         width = memory.size(-1)
         into, forget, candidate, out = gates.chunk(4, dim=-1)

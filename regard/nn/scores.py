@@ -95,7 +95,7 @@ def compare(queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tens
     A few rows at a time, which a cache can hold. Where the same keys are compared step after step, each step can take
     the keys that the one before it returned: their gradient is then one sum, to which each step adds in its turn.
     """
-    scores, same = _Compared.apply(queries, keys, energy.to(queries.dtype))
+    scores, same = _Compared.apply(queries, keys, energy.to(queries.dtype))  # type: ignore[no-untyped-call]
     return scores, same
 
 
@@ -103,7 +103,7 @@ class _Compared(torch.autograd.Function):
     """With u = tanh(q + k): ∂/∂q = Σ_n e_n v ∘ (1 - u²), ∂/∂k the same over queries, ∂/∂v = Σ e u."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
         (rows, asked, width), items = queries.shape, keys.size(1)
         learns = any(ctx.needs_input_grad)
         at_a_time = _at_a_time(asked * items * width)
@@ -119,7 +119,7 @@ class _Compared(torch.autograd.Function):
         return scores, keys
 
     @staticmethod
-    def backward(ctx: Any, of_scores: Tensor | None, of_same: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, of_scores: Tensor | None, of_same: Tensor | None) -> tuple[Tensor | None, ...]:
         if of_scores is None:
             return None, of_same, None
         inner, energy = ctx.saved_tensors
@@ -142,7 +142,7 @@ class _Compared(torch.autograd.Function):
 
 def _at_a_time(numbers: int) -> int:
     """How many rows of so many numbers are worked on at once."""
-    return max(1, IN_CACHE // numbers)
+    return max(1, IN_CACHE // max(1, numbers))
 
 
 def _uniform(*shape: int, fan: int) -> nn.Parameter:

@@ -9,7 +9,6 @@ Shapes: M steps, B rows, N keys, I input width, D state width, C context width, 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
