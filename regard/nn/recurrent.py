@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.nn.cells import Cell, CellName, ElmanCell, GRUCell, LSTMCell, StepResult, build_cell
 from regard.nn.dropout import dropout as drop
+from regard.nn.loops import added_bias, can_loop, cell_loop
 from regard.nn.sites import Part, Site, visit, watched
 
 DENSE: Final = 0.75
@@ -92,7 +93,8 @@ class RecurrentLayer(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """(B, N, I), mask (B, N), state (B, P, D). Padding stands at the end and leaves the final state as it is."""
         if not self.cell.fused:
-            return self.steps(inputs, mask, state)
+            looped = can_loop(self.cell) and inputs.size(1) > 0
+            return self._looped(inputs, mask, state) if looped else self.steps(inputs, mask, state)
         if mask is None or bool(mask.all()):
             return self._fused(inputs, state)
         if self.cell.parts == 1:
@@ -106,11 +108,23 @@ class RecurrentLayer(nn.Module):
         """The same, step by step."""
         products = self.inputs(inputs)  # (B, N, G·D)
         outputs: list[Tensor] = []
-        for item in range(inputs.size(1)):
-            new = self.cell.step(products[:, item], state).state
+        for item, product in enumerate(products.unbind(1)):
+            new = self.cell.step(product, state).state
             state = new if mask is None else torch.where(mask[:, item, None, None], new, state)
             outputs.append(state[:, 0])
         return Sweep(outputs=torch.stack(outputs, dim=1), final=state)
+
+    def _looped(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
+        """The same for a state of one part, whose weights learn after the loop."""
+        bias = self.inputs.bias + added_bias(self.cell)
+        bases = functional.linear(inputs.transpose(0, 1), self.inputs.weight, bias)  # (N, B, G·D)
+        loop, parts, said = cell_loop(self.cell, bases), tuple(state.unbind(1)), list[Tensor]()
+        for item in range(inputs.size(1)):
+            parts = loop.step(item, parts)
+            said.append(parts[0])
+        outputs = torch.stack(said, dim=1)
+        final = outputs[:, -1] if mask is None else last_real(outputs, mask, state[:, 0])
+        return Sweep(outputs=outputs, final=final.unsqueeze(1))
 
     def trace(self, inputs: Tensor, state: Tensor) -> list[StepResult]:
         """The states and gates of each step over (B, N, I) without padding."""

@@ -133,6 +133,22 @@ def test_padding_leaves_the_memory_of_an_lstm_as_it_is(share: float, monkeypatch
     torch.testing.assert_close(gradients(told(fast=True), *leaves), gradients(told(fast=False), *leaves))
 
 
+def test_a_layer_that_resets_before_the_product_equals_its_steps() -> None:
+    torch.manual_seed(0)
+    layer = RecurrentLayer(input_width=3, cell=build_cell("gru_cho", width=WIDTH)).double()
+    inputs, state = drawn(4, STEPS, 3), drawn(4, 1, WIDTH)
+    lengths = torch.arange(STEPS) < torch.tensor([5, 3, 0, 4]).unsqueeze(1)
+    leaves = (inputs, state, *layer.parameters())
+    for mask in (None, lengths):
+        real = torch.ones(4, STEPS, dtype=torch.bool) if mask is None else mask
+        made, wanted = (
+            torch.cat((sweep.outputs[real], sweep.final.flatten(0, 1)))
+            for sweep in (layer(inputs, mask, state), layer.steps(inputs, mask, state))
+        )
+        torch.testing.assert_close(made, wanted)
+        torch.testing.assert_close(gradients(made, *leaves), gradients(wanted, *leaves))
+
+
 def test_a_row_of_padding_alone_keeps_its_first_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.nn.recurrent.DENSE", 0.0)
     layer = RecurrentLayer(input_width=3, cell=build_cell("lstm", width=WIDTH))
