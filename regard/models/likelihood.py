@@ -6,12 +6,16 @@ Shapes: B rows, M places, R places that are asked about, V vocabulary, D width.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.models.contracts import Loss
 from regard.nn import Projection, projected_cross_entropy
+
+MODERATE: Final = 60.0
+"""exp(±60) times any size of a vocabulary is far from the limits of single precision."""
 
 Project = Callable[[Tensor], Projection]
 """(R, D) → logits (R, V) to be made."""
@@ -22,6 +26,13 @@ def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: f
     asked = hidden[batch.mask]  # (R, D)
     total, likelihood = projected_cross_entropy(project(asked), batch.outputs[batch.mask], smoothing)
     return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood})
+
+
+def log_normaliser(logits: Tensor) -> Tensor:
+    """log Σ exp: (..., V) → (...). Where no exponential can overflow or vanish they need not be shifted first."""
+    if bool(logits.amax(-1).abs().max() < MODERATE):
+        return logits.exp().sum(-1).log()
+    return logits.logsumexp(-1)
 
 
 def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:

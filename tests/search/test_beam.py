@@ -223,7 +223,7 @@ def test_search_leaves_what_the_scorer_says_as_it_is() -> None:
         def step(self, tokens: torch.Tensor, state: object) -> object:
             step = super().step(tokens, state)
             said = self.table[0, 0, 0].expand(*tokens.shape, -1)
-            return type(step)(log_probabilities=said, state=step.state)
+            return type(step)(logits=said, state=step.state)
 
     scorer = Constant(vocabulary=7)
     before = scorer.table.clone()
