@@ -21,7 +21,9 @@ from regard.nn import (
     dropout,
     visit,
 )
+from regard.nn.lean import LeanLayer
 from regard.nn.past import Past, Reading
+from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
 
 
@@ -87,6 +89,7 @@ class TransformerState:
     padded: bool  # whether the mask hides anything
     past: Past
     lengths: Tensor  # (S,) items read
+    lean: tuple[LeanLayer, ...] = ()  # the layers as plain calls, where they have the usual parts
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "TransformerState":
         """Beams move in a table; what was read, and the memory, move with their sentence only."""
@@ -99,6 +102,7 @@ class TransformerState:
             padded=self.padded,
             past=past,
             lengths=self.lengths[sentences],
+            lean=self.lean,
         )
 
     def join(self, other: "TransformerState") -> "TransformerState":
@@ -110,6 +114,7 @@ class TransformerState:
             padded=self.padded or other.padded or mine != theirs,
             past=self.past.join(other.past),
             lengths=torch.cat((self.lengths, other.lengths)),
+            lean=self.lean,
         )
 
 
@@ -187,6 +192,7 @@ class TransformerDecoder(Decoder):
             padded=not bool(memory.mask.all()),
             past=Past.start(sentences, memory.states),
             lengths=torch.zeros(sentences, dtype=torch.long, device=memory.mask.device),
+            lean=self._lean(),
         )
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
@@ -195,10 +201,23 @@ class TransformerDecoder(Decoder):
         states = visit(Site("decoder", "embedding"), states)
         mask = state.memory_mask[:, None, None, :] if state.padded else None
         past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
-        reading = self._reading(states, past, lengths)
-        for index, layer in enumerate(self._layers()):
-            states = layer.step(states, reading, state.memory[index] if state.memory else None, mask)
+        memory = state.memory or (None,) * len(self.layers)
+        if state.lean and not anyone_watches():
+            seen = past.seen.unsqueeze(1)
+            for lean, keys in zip(state.lean, memory, strict=True):
+                states = lean.step(states, past, seen, keys, mask)
+        else:
+            reading = self._reading(states, past, lengths)
+            for layer, keys in zip(self._layers(), memory, strict=True):
+                states = layer.step(states, reading, keys, mask)
         return self.norm(states), replace(state, past=past, lengths=lengths)
+
+    def _lean(self) -> tuple[LeanLayer, ...]:
+        """The layers as plain calls; none where one of them, or their positions, cannot be had so."""
+        if self.positions.related is not None:
+            return ()
+        lean = [LeanLayer.of(layer) for layer in self._layers()]
+        return tuple(one for one in lean if one is not None) if all(lean) else ()
 
     def _reading(self, states: Tensor, past: Past, lengths: Tensor) -> Reading:
         if self.positions.related is None:

@@ -39,10 +39,9 @@ class Room:
     def size(self) -> int:
         return self.keys[0].size(1) if self.keys else 0
 
-    def write(self, layer: int, entries: slice, new: Keys) -> None:
-        """Put the entries of a step (S, G, K, ·) behind all others of a layer."""
-        for kept, added in ((self.keys, new.keys), (self.values, new.values)):
-            rows = added.transpose(1, 2)  # (S, K, G, ·)
+    def write(self, layer: int, entries: slice, keys: Tensor, values: Tensor) -> None:
+        """Put the entries of a step (S, K, G, ·) behind all others of a layer."""
+        for kept, rows in ((self.keys, keys), (self.values, values)):
             if layer == len(kept):
                 shape = len(rows), entries.stop + LEAST, *rows.shape[2:]
                 kept.append(rows.new_empty(shape))
@@ -113,6 +112,12 @@ class Past:
             seen=seen,
         )
 
+    def add(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the newest entries (S, K, G, ·) of a layer; all its keys and values (S, G, C, ·)."""
+        room, entries = self.room, self.seen.size(2)
+        room.write(layer, slice(entries - keys.size(1), entries), keys, values)
+        return room.keys[layer][:, :entries].transpose(1, 2), room.values[layer][:, :entries].transpose(1, 2)
+
     def grow(self, beams: int) -> "Past":
         """With room for one more entry of each row, which that row sees."""
         entries = self.seen.size(2)
@@ -160,16 +165,11 @@ class Reading:
 
     def attend(self, attention: Attention, layer: int, inside: Tensor) -> Tensor:
         """What each row (S, K, D) finds in what it has read: (S, K, D)."""
-        entries, beams = self.past.seen.size(2), inside.size(1)
         new = attention.prepare(inside, None if self.turns is None else self.shared)
-        self.past.room.write(layer, slice(entries - beams, entries), new)
+        keys, values = self.past.add(layer, new.keys.transpose(1, 2), new.values.transpose(1, 2))
         if (self.each is not None and self.each.bias is not None) or attention.apart or watched(attention.site):
             return self._apart(attention, layer, inside)
-        room = self.past.room
-        keys = Keys(
-            keys=room.keys[layer][:, :entries].transpose(1, 2), values=room.values[layer][:, :entries].transpose(1, 2)
-        )
-        return attention.attend(inside, keys, None, relations=self.shared)
+        return attention.attend(inside, Keys(keys=keys, values=values), None, relations=self.shared)
 
     def _apart(self, attention: Attention, layer: int, inside: Tensor) -> Tensor:
         """The same with the own entries of each row, in their order."""

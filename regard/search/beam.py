@@ -46,9 +46,12 @@ def best_continuations(
     blocks = max(0, vocabulary - FIRST) // BLOCK
     first = vocabulary - blocks * BLOCK
     assert all(token < first for token in forbidden), "what must not come out is among the first ids"
-    shift = scores.new_zeros(()) if normaliser is None else normaliser.unsqueeze(2)
-    values = (logits[:, :, :first] - shift.to(logits)) + scores.unsqueeze(2)  # (S, K, first)
-    values[:, :, list(forbidden)] = WORST
+    scores = scores.unsqueeze(2)
+    shift = None if normaliser is None else normaliser.unsqueeze(2)
+    values = logits[:, :, :first] if shift is None else logits[:, :, :first] - shift
+    values = values + scores  # (S, K, first)
+    if forbidden:
+        values.index_fill_(2, torch.tensor(list(forbidden)), WORST)
     if early is not None:
         values[:, :, END].masked_fill_(early.unsqueeze(1), WORST)
     values = values.flatten(1)
@@ -57,23 +60,24 @@ def best_continuations(
         return Continuations(values=best, rows=places // first, tokens=places % first)
     logits = logits.contiguous()
     largest = logits[:, :, first:].unflatten(2, (blocks, BLOCK)).amax(3)  # (S, K, blocks)
-    largest = (largest - shift.to(logits)) + scores.unsqueeze(2)
-    chosen = largest.flatten(1).topk(min(count, beams * blocks), dim=1).indices  # (S, C')
+    largest = largest if shift is None else largest - shift
+    chosen = (largest + scores).flatten(1).topk(min(count, beams * blocks), dim=1).indices  # (S, C')
     rows = chosen // blocks
     begin = first + chosen % blocks * BLOCK
     sentences = torch.arange(len(scores), device=rows.device).unsqueeze(1)
     places = ((sentences * beams + rows) * vocabulary + begin).unsqueeze(2) + torch.arange(BLOCK, device=rows.device)
     inside = logits.view(-1).take(places)  # (S, C', BLOCK)
-    if normaliser is not None:
-        inside = inside - normaliser.gather(1, rows).unsqueeze(2)
-    inside = inside + scores.gather(1, rows).unsqueeze(2)
+    rows = rows.unsqueeze(2)
+    if shift is not None:
+        inside = inside - shift.gather(1, rows)
+    inside = inside + scores.gather(1, rows)
     best, places = torch.cat((values, inside.flatten(1)), dim=1).topk(count, dim=1)  # (S, C)
     known = values.size(1)
     block = ((places - known) // BLOCK).clamp_(min=0)
     early_ids = places < known
     return Continuations(
         values=best,
-        rows=torch.where(early_ids, places // first, rows.gather(1, block)),
+        rows=torch.where(early_ids, places // first, rows.squeeze(2).gather(1, block)),
         tokens=torch.where(early_ids, places % first, begin.gather(1, block) + (places - known) % BLOCK),
     )
 
