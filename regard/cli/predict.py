@@ -184,17 +184,13 @@ def predict(
 
 
 def _processes(workers: int | None, *, alone: bool) -> int:
-    """How many processes predict a stream; with several, each has one thread, from before the model is loaded on."""
+    """How many processes predict a stream."""
     if alone:
         return 1
-    import torch
 
     from regard.run.forks import usual_processes
 
-    processes = workers or usual_processes()
-    if processes > 1:
-        torch.set_num_threads(1)
-    return processes
+    return workers or usual_processes()
 
 
 def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list[str]) -> None:

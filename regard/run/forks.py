@@ -3,7 +3,7 @@
 They are forked after the model was loaded, so they start at once and hold no weights of their own; each searches with
 one thread, which in batches is faster than one process with several. This process reads lines, hands them out a part at
 a time, and gives back answers in the order of the lines. What a process could not do is done here, so that an error is
-told as it would be without others. Only where processes can be forked safely (Linux, one thread).
+told as it would be without others. Only on Linux: elsewhere a process of many libraries is not safely forked.
 """
 
 import os
@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
+
+import torch
 
 from regard.process import cores
 from regard.run.prediction import windows
@@ -99,11 +101,13 @@ class _Forked:
 
     def _next(self) -> Iterator[tuple[Task, Answer]]:
         """Wait for children that have something to say."""
-        with selectors.DefaultSelector() as selector:
-            for child in self.children:
-                if child.tasks:
-                    selector.register(child.replies, selectors.EVENT_READ, child)
-            found = [key.data for key, _ in selector.select()]
+        found = [child for child in self.children if child.replied]
+        if not found:
+            with selectors.DefaultSelector() as selector:
+                for child in self.children:
+                    if child.tasks:
+                        selector.register(child.replies, selectors.EVENT_READ, child)
+                found = [key.data for key, _ in selector.select()]
         for child in found:
             outcome = child.hear()
             if outcome is None:
@@ -139,6 +143,7 @@ class _Child:
             try:
                 for descriptor in (asking, replied, *(each for one in before for each in one.descriptors)):
                     os.close(descriptor)
+                torch.set_num_threads(1)  # also because the threads of the other process are not there
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key is for the process that ends its children
                 answer_tasks(os.fdopen(asked, "rb"), os.fdopen(replying, "wb"), lambda _: attempt)
             finally:
@@ -148,6 +153,7 @@ class _Child:
         self.descriptors = asking, replied
         self.requests, self.replies = os.fdopen(asking, "wb"), os.fdopen(replied, "rb")
         self.tasks: deque[Task] = deque()
+        self.heard = b""
 
     def submit(self, task: Task) -> None:
         self.tasks.append(task)
@@ -157,10 +163,19 @@ class _Child:
         except BrokenPipeError:
             return  # it is lost, which `hear` finds out
 
+    @property
+    def replied(self) -> bool:
+        """Whether a reply was read already, together with the one before it."""
+        return b"\n" in self.heard
+
     def hear(self) -> Outcome | None:
         """The outcome of its first task; None if it was lost."""
-        reply = self.replies.readline()
-        return Outcome.decode(reply) if reply.endswith(b"\n") else None
+        while not self.replied:
+            if not (part := os.read(self.replies.fileno(), 1 << 20)):
+                return None
+            self.heard += part
+        reply, _, self.heard = self.heard.partition(b"\n")
+        return Outcome.decode(reply)
 
     def end(self) -> None:
         os.kill(self.process, signal.SIGKILL)
