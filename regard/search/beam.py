@@ -71,14 +71,15 @@ def best_continuations(
     if shift is not None:
         inside = inside - shift.gather(1, rows)
     inside = inside + scores.gather(1, rows)
-    best, places = torch.cat((values, inside.flatten(1)), dim=1).topk(count, dim=1)  # (S, C)
     known = values.size(1)
+    values = torch.cat((values, inside.flatten(1)), dim=1)
+    best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
     block = ((places - known) // BLOCK).clamp_(min=0)
-    early_ids = places < known
+    one_by_one = places < known
     return Continuations(
         values=best,
-        rows=torch.where(early_ids, places // first, rows.squeeze(2).gather(1, block)),
-        tokens=torch.where(early_ids, places % first, begin.gather(1, block) + (places - known) % BLOCK),
+        rows=torch.where(one_by_one, places // first, rows.squeeze(2).gather(1, block)),
+        tokens=torch.where(one_by_one, places % first, begin.gather(1, block) + (places - known) % BLOCK),
     )
 
 

@@ -259,6 +259,30 @@ def test_best_continuations_equal_sorting_them_all(count: int, forbidden: tuple[
         assert places.tolist() == total.indices[sentence, :width][real].tolist()
 
 
+@pytest.mark.parametrize("vocabulary", [33, 95, 96, 97, 160, 1000])
+@pytest.mark.parametrize("count", [1, 5, 12, 300, 5000])
+def test_the_best_of_a_large_vocabulary_equal_sorting_them_all(vocabulary: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(vocabulary + count)
+    scores = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(3, 4, vocabulary, generator=generator) * 3
+    logits[0, 0, :4] += 20.0  # what must not come out would be the best
+    scores[1, 2:] = -math.inf
+    early = torch.tensor([True, False, False])
+    normaliser = logits.logsumexp(-1)
+    found = best_continuations(scores, logits, count=count, forbidden=(0, 1, 2), normaliser=normaliser, early=early)
+    every = (logits - normaliser.unsqueeze(2)) + scores.unsqueeze(2)
+    every[:, :, :3] = -math.inf
+    every[0, :, END] = -math.inf
+    total = every.flatten(1).sort(dim=1, descending=True)
+    width = found.values.size(1)
+    assert width == min(count, 4 * vocabulary)
+    assert torch.equal(found.values, total.values[:, :width])
+    for sentence in range(3):
+        real = found.values[sentence].isfinite()
+        places = (found.rows * vocabulary + found.tokens)[sentence][real]
+        assert places.tolist() == total.indices[sentence, :width][real].tolist()
+
+
 def test_nan_is_an_error_and_not_an_empty_output() -> None:
     scorer = Markov(vocabulary=7)
     scorer.table[:] = math.nan
