@@ -68,9 +68,8 @@ def test_operations_are_those_that_torch_counts(name: str, corpus: Corpus) -> No
     with FlopCounterMode(display=False) as counter, watching(Explicit()):
         loss = system.loss(batch)
         (loss.sum / loss.count).backward()
-    assert counter.get_total_flops() == pytest.approx(
-        rows * target * training_operations(shape, read, target), rel=0.02
-    )
+    in_place = 2 * rows * target * shape.width * shape.vocabulary  # the gradient of the output: torch leaves it out
+    assert counter.get_total_flops() + in_place == rows * target * training_operations(shape, read, target)
 
 
 def test_the_models_have_the_sizes_that_they_are_known_by() -> None:

@@ -54,7 +54,8 @@ def forked(arguments: Sequence[str], *, stdin: int, stdout: int, stderr: int) ->
     try:
         for place, handle in enumerate((stdin, stdout, stderr)):
             os.dup2(handle, place)
-        os.closerange(3, 256)
+        last = max(int(handle.name) for handle in Path("/dev/fd").iterdir())
+        os.closerange(3, last + 1)  # a pipe whose other end were kept here would never end
         sys.stdin, sys.stdout, sys.stderr = (
             open(place, mode, encoding="utf-8")  # noqa: SIM115, PTH123
             for place, mode in enumerate(("r", "w", "w"))
