@@ -11,7 +11,7 @@ import selectors
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -53,7 +53,7 @@ def cut_evenly(lines: Iterable[str], processes: int) -> Iterator[Task]:
         first += len(block)
 
 
-def answers(lines: Iterable[str], predict: Predict, processes: int) -> Iterator[Answer]:
+def answers(lines: Iterable[str], predict: Predict, processes: int) -> Generator[Answer, None, None]:
     """The answers to all lines, in order. Few of them are answered by this process alone."""
     tasks = cut_evenly(lines, processes)
     first = [task for _, task in zip(range(2), tasks, strict=False)]
@@ -127,6 +127,8 @@ class _Forked:
 
 class _Child:
     """One forked process: a line of JSON in, a line out. It ends when this one does, however this one ends."""
+
+    descriptors: tuple[int, int]
 
     def __init__(self, predict: Predict, before: "Sequence[_Child]") -> None:
         asked, asking = os.pipe()

@@ -160,8 +160,12 @@ class Search:
         added_each = None
         if told.fusion is not None:
             added_each = [float(told.fusion[row, token]) for _, row, token in going]
-        values, rows, tokens = ([part[place] for part in going] for place in range(3))
-        return Taken(values=values, rows=rows, tokens=tokens, added=added_each)
+        return Taken(
+            values=[value for value, _, _ in going],
+            rows=[row for _, row, _ in going],
+            tokens=[token for _, _, token in going],
+            added=added_each,
+        )
 
     def _alike(self) -> bool:
         """Whether all sentences have the same options."""

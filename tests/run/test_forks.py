@@ -66,7 +66,7 @@ def test_lines_are_not_read_further_ahead_than_needed() -> None:
         next(found)
     assert read <= 6 * 2048
     before = set(children())
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert before
     assert not before & set(children())
 
