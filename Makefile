@@ -8,10 +8,10 @@ WORKERS ?= 2
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types format bench figures recipes reliability install install-test clean
+.PHONY: help demo test test-long lint types format bench figures recipes results-translation reliability install install-test clean
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: install ## Set up, then train, evaluate and show a small model on built-in data
 	$(BIN)/regard demo $(ARGS)
@@ -34,9 +34,10 @@ format: install-test ## Rewrite the sources in the one style
 	$(BIN)/ruff format .
 
 NOT_FIGURES := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
-	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py benchmarks/speed.py
+	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py benchmarks/speed.py \
+	benchmarks/translation.py benchmarks/translation_page.py
 
-bench: install-test ## regard beside its peers: install them, measure, write docs/performance.md; hours, goes on where it stopped
+bench: install-test ## regard beside its peers: install them, measure, write docs/performance.md; over an hour, goes on where it stopped
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
 figures: install ## Measure again what else README and docs quote, but for what takes long
@@ -44,6 +45,9 @@ figures: install ## Measure again what else README and docs quote, but for what 
 
 recipes: install ## Train every recipe and write docs/results.md; over an hour on two cores, goes on where it stopped
 	$(BIN)/python benchmarks/recipes.py $(ARGS)
+
+results-translation: install ## Train every recipe of recipes/multi30k and write what it reaches; about a day, goes on where it stopped
+	$(BIN)/python benchmarks/translation.py --all $(ARGS)
 
 reliability: install-test ## Run all tests of what is promised, short and long, and write docs/reliability.md
 	$(TEST_ENVIRONMENT) $(BIN)/python benchmarks/reliability.py --workers $(WORKERS) $(ARGS)

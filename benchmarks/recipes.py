@@ -22,6 +22,7 @@ from threading import Lock
 from published import lengths, page, training
 from published.entries import Entries, entries_json, read_entries
 from published.heads import settings_hash, taken, write_result
+from published.sections import section_of, with_section
 from published.tasks import Published, rows
 
 from regard.files import replace_file
@@ -40,7 +41,9 @@ def write_pages(entries: Entries, root: Path = ROOT) -> None:
     replace_file(root / "benchmarks/recipes.json", entries_json(entries).encode())
     recipes = [row.recipe for row in rows() if recipe_path(row.recipe, root).exists()]
     (root / "docs").mkdir(exist_ok=True)
-    replace_file(root / "docs/results.md", page.page(entries, recipes).encode())
+    results = root / "docs/results.md"
+    kept = section_of(results.read_text(encoding="utf-8")) if results.exists() else ""
+    replace_file(results, with_section(page.page(entries, recipes), kept).encode())
     if page.compared(entries):
         replace_file(root / "docs" / page.PICTURE, page.picture(entries).encode())
     for row in rows():

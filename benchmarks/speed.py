@@ -1,48 +1,63 @@
 """regard beside its peers, on the same cores, the same data and the same segmentation: `make bench`.
 
     python benchmarks/speed.py                     install what is missing, measure three rounds, write the page
+    python benchmarks/speed.py --prepare           install and train what is decoded with; measure nothing
+    python benchmarks/speed.py --minutes 30        end after so long; the same command goes on later
     python benchmarks/speed.py --only regard eole  some systems only
     python benchmarks/speed.py --kinds train       training only (start, limit, train, decode)
     python benchmarks/speed.py --quick             one round of a few steps, into runs/bench: does everything work?
     python benchmarks/speed.py --page              measure nothing, write docs/performance.md from benchmarks/speed.json
 
 A round runs every cell (one program doing one thing) once, one after the other, so that what else the machine does
-strikes all alike; figures are medians over rounds, and ratios are taken within a round. Results are kept after every
-cell: a benchmark that was stopped goes on. Needs REGARD_DATA with mt/multi30k, about 5 GB of disk, and idle cores.
+strikes all alike; figures are medians over rounds, and ratios are taken within a round. After the first round, peers
+that are far behind are left out. Results are kept after every cell: a benchmark that was stopped goes on. Needs
+REGARD_DATA with mt/multi30k, about 2 GB of disk, and idle cores for an hour.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from peers import configs
 from peers.cells import OURS, SYSTEMS, Cell, all_cells
+from peers.configs import QUICK_STEPS, Learning, Steps
 from peers.corpus import make_corpus, train_recipe
 from peers.driving import Bench, drive
 from peers.install import SHARED, install_all
 from peers.page import write_pages
 from peers.processes import Failed
-from peers.record import Record, begin, is_done, keep, machine, note_peers, put
+from peers.record import Record, begin, keep, machine, note_peers, put
+from peers.rounds import Budget, Turn, expected, minutes_left, turns
 from peers.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 3
-STEPS = {"A": 60, "B": 40, "C": 40}
-LEARNING = {"A": 800, "B": 250, "C": 250}
-"""Steps of the models that are decoded with: enough to end sentences where they end."""
+STEPS = {
+    "A": Steps(warm=4, timed=12, window=4),
+    "B": Steps(warm=2, timed=6, window=2),
+    "C": Steps(warm=2, timed=6, window=2),
+}
+QUICK_LEARNING = 2
+LEARNING = {
+    "A": Learning(steps=500, rate=0.002),
+    "B": Learning(steps=120, rate=0.0007),
+    "C": Learning(steps=150, rate=0.001),
+}
+SENTENCES = {"A": {64: 1000, 1: 50}, "B": {64: 512, 1: 20}, "C": {64: 512, 1: 30}}
+"""How many are decoded, in batches of 64 and one by one."""
 
-SENTENCES = {64: 1000, 1: 100}
-LIMIT = 3600.0
+FEW_SENTENCES = {64: 16, 1: 2}
+LIMIT = 900.0
 """Seconds that one program may take."""
-
-FEW_SENTENCES = {64: 8, 1: 2}
 
 
 def bench_of(options: argparse.Namespace) -> Bench:
@@ -52,8 +67,8 @@ def bench_of(options: argparse.Namespace) -> Bench:
         folder=options.folder / ("quick" if options.quick else "full"),
         corpus=make_corpus(options.folder / "data"),
         threads=options.threads,
-        steps=dict.fromkeys(STEPS, configs.REPORT) if options.quick else STEPS,
-        sentences=FEW_SENTENCES if options.quick else SENTENCES,
+        steps=dict.fromkeys(STEPS, QUICK_STEPS) if options.quick else STEPS,
+        sentences=dict.fromkeys(SENTENCES, FEW_SENTENCES) if options.quick else SENTENCES,
         limit=LIMIT,
         quick=options.quick,
     )
@@ -67,16 +82,23 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             print(f"training model {name} for decoding", flush=True)
-            steps = 2 if bench.quick else LEARNING[name]
-            test = "few" if bench.quick else "test"
-            recipe = configs.regard_recipe(SHAPES[name], bench.corpus, folder / "run", steps=steps, test=test)
+            recipe = configs.regard_recipe(
+                SHAPES[name],
+                bench.corpus,
+                folder / "run",
+                steps=QUICK_LEARNING if bench.quick else LEARNING[name].steps,
+                batch=bench.steps[name].batch,
+                rate=LEARNING[name].rate,
+                test="few" if bench.quick else "test",
+            )
             train_recipe(recipe, folder / "recipe.yaml")
+            subprocess.run([sys.executable, "-m", "regard", "prepare", str(folder / "run")], check=True)
             if SHAPES[name].family == "transformer":
                 for layout in ("huggingface", "ctranslate2"):
                     command = [sys.executable, "-m", "regard", "export", str(folder / "run"), str(folder / layout)]
                     subprocess.run([*command, "--to", layout], check=True)
             (folder / "done").touch()
-        record["models"][name] = told_of(folder / "run", name, 2 if bench.quick else LEARNING[name])
+        record["models"][name] = told_of(folder / "run", name, QUICK_LEARNING if bench.quick else LEARNING[name].steps)
 
 
 def told_of(run: Path, name: str, steps: int) -> dict[str, object]:
@@ -85,24 +107,35 @@ def told_of(run: Path, name: str, steps: int) -> dict[str, object]:
     return {"told": SHAPES[name].told, "steps": steps, "BLEU": metrics.get("BLEU", {}).get("value")}
 
 
-def measure(
-    cells: Sequence[Cell], bench: Bench, rounds: int, record: Record, results: Path, *, retry: bool = False
-) -> None:
-    """All rounds of all cells, as far as they are not done."""
-    for number in range(1, rounds + 1):
-        for cell in cells:
-            if is_done(record, cell.key, number, retry=retry):
-                continue
-            fault = record["peers"].get(cell.system, {}).get("fault")
-            began = time.perf_counter()
-            try:
-                result = {"fault": f"does not install: {fault}"} if fault else drive(cell, bench)
-            except (Failed, ValueError, OSError) as error:
-                result = {"fault": str(error)}
-            put(record, cell.key, number, result)
-            keep(record, results)
-            told = str(result.get("fault", "")).splitlines()[-1:] or [f"{time.perf_counter() - began:.0f} s"]
-            print(f"round {number}, {cell.key}: {told[0][-200:]}", flush=True)
+def measure(cells: Sequence[Cell], bench: Bench, record: Record, options: argparse.Namespace) -> None:
+    """All rounds of all cells, as far as they are not done and time allows."""
+    budget = Budget(options.minutes, time.monotonic())
+    tried: set[Turn] = set()
+    while left := [turn for turn in turns(record, cells, options.rounds, retry=options.retry) if turn not in tried]:
+        turn = left[0]
+        tried.add(turn)
+        rest = sum(expected(record, one.cell) for one in left) / 60
+        if not budget.allows(expected(record, turn.cell)):
+            print(f"the time is over; about {rest:.0f} min are left, the same command goes on with them", flush=True)
+            return
+        began = time.perf_counter()
+        result = outcome(turn.cell, bench, record)
+        took = time.perf_counter() - began
+        put(record, turn.cell.key, turn.number, {**result, "took": took})
+        keep(record, options.results)
+        told = str(result.get("fault", "")).splitlines()[-1:] or [f"{took:.0f} s"]
+        rest = max(0.0, rest - expected(record, turn.cell) / 60)
+        print(f"round {turn.number}, {turn.cell.key}: {told[0][-200:]}; about {rest:.0f} min left", flush=True)
+
+
+def outcome(cell: Cell, bench: Bench, record: Record) -> dict[str, object]:
+    """What a cell measured, or why it did not."""
+    if fault := record["peers"].get(cell.system, {}).get("fault"):
+        return {"fault": f"does not install: {fault}"}
+    try:
+        return drive(cell, bench)
+    except (Failed, ValueError, OSError) as error:
+        return {"fault": str(error)}
 
 
 def settings_of(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
@@ -113,8 +146,8 @@ def settings_of(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
         "torch": torch.__version__,
         "shared": list(SHARED),
         "threads": options.threads,
-        "steps": dict(bench.steps),
-        "sentences": {str(key): value for key, value in bench.sentences.items()},
+        "steps": {name: asdict(steps) for name, steps in bench.steps.items()},
+        "sentences": {name: {str(size): count for size, count in one.items()} for name, one in bench.sentences.items()},
         "batch": configs.BATCH,
         "lengths": [round(source, 3), round(target, 3)],
         "quick": options.quick,
@@ -132,6 +165,8 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=("start", "limit", "train", "decode"), help="what is measured")
     parser.add_argument("--models", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES), help="A, B, C")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that everything works")
+    parser.add_argument("--prepare", action="store_true", help="only install the peers and train the models")
+    parser.add_argument("--minutes", type=float, help="begin nothing that would end later than so")
     parser.add_argument("--again", action="store_true", help="begin anew, whatever there is")
     parser.add_argument("--retry", action="store_true", help="run again what has failed")
     parser.add_argument("--page", action="store_true", help="only write the page again")
@@ -144,6 +179,8 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
+    # Who ends the benchmark ends the program that it runs, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     options = read_options()
     pages = options.results.parent if options.quick else ROOT / "docs"
     if options.page:
@@ -163,7 +200,11 @@ def main() -> None:
     keep(record, options.results)
     train_models(bench, [name for name in SHAPES if any(c.kind == "decode" and c.model == name for c in cells)], record)
     keep(record, options.results)
-    measure(cells, bench, options.rounds, record, options.results, retry=options.retry)
+    if options.prepare:
+        left = minutes_left(record, cells, options.rounds, retry=options.retry)
+        print(f"everything is there; the measurements take about {left:.0f} min")
+        return
+    measure(cells, bench, record, options)
     write_pages(record, pages)
     print(f"the page is {pages / 'performance.md'}")
 

@@ -1,6 +1,6 @@
 """What is run: a cell is one program doing one thing; a round runs every cell once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,15 @@ LABELS = {
 }
 FORCED = 16
 """Steps of decoding with forced length."""
+
+NATIVE, WORKERS = "native engine", "two workers"
+"""Ways of ours beside torch in one process."""
+
+SLOW = ("joeynmt", "yoyodyne")
+"""Peers that take so long over a step, having batches of all lengths, that a few steps are enough."""
+
+BY_COMMAND = ("eole", "opennmt")
+"""Peers that decode by a command, and with a model of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +76,21 @@ def trainings(model: str) -> Iterator[Cell]:
 
 
 def decodings(model: str) -> Iterator[Cell]:
-    """Who decodes with a model: the same weights for us, Transformers and CTranslate2, their own for the others."""
+    """Who decodes with a model: the same weights for us, Transformers and CTranslate2, their own for the others.
+
+    B is there for the engines that are compared on it; what else decodes it would take too long.
+    """
     yield Cell(kind="decode", system=OURS, model=model)
-    yield Cell(kind="decode", system=OURS, model=model, way="two workers")
+    if model == "A":
+        yield Cell(kind="decode", system=OURS, model=model, way=WORKERS)
     if SHAPES[model].family == "transformer":
         yield Cell(kind="decode", system="transformers", model=model)
         for precision in ("float32", "int8"):
             yield Cell(kind="decode", system="ctranslate2", model=model, precision=precision)
-    for system in ("eole", "opennmt"):
-        yield Cell(kind="decode", system=system, model=model)
+    yield Cell(kind="decode", system=OURS, model=model, precision="int8", way=NATIVE)
+    if model != "B":
+        for system in BY_COMMAND:
+            yield Cell(kind="decode", system=system, model=model)
 
 
 def all_cells() -> list[Cell]:
@@ -89,7 +104,7 @@ def all_cells() -> list[Cell]:
     return cells
 
 
-def settings(*, batch: tuple[int, ...], ends: tuple[str, ...], sentences: dict[int, int]) -> list[dict[str, object]]:
+def settings(*, batch: tuple[int, ...], ends: tuple[str, ...], sentences: Mapping[int, int]) -> list[dict[str, object]]:
     """How a cell decodes, one after the other; in batches of one a part of the sentences is enough."""
     return [
         {"ends": end, "batch": one, "beam": beam, "steps": FORCED, "sentences": sentences[one]}

@@ -5,6 +5,7 @@ data loading. Where a program counts padding into a batch, its batches hold fewe
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -14,18 +15,57 @@ from peers.shapes import Shape
 
 Tree = dict[str, object]
 BATCH = 4096
-REPORT = 10
-"""Steps between two lines in the logs of peers; our own log has one for each 20."""
 
 BUCKET = 32768
-"""Pairs that OpenNMT-py and Eole sort by length at a time: all; by themselves they read the corpus nine times first."""
+"""Pairs that OpenNMT-py and Eole sort by length at a time: all; by themselves they read the corpus nine times first.
+
+They read it in the process that trains (`num_workers`): beside it, reading ahead would take a core from the few steps
+that are timed.
+"""
 
 RATE = 0.0005
 DROPOUT = 0.1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How long a training runs: steps before anything counts, steps that count, steps between two lines of the log.
+
+    `batch`: target tokens of a step.
+    """
+
+    warm: int
+    timed: int
+    window: int
+    batch: int = BATCH
+
+    @property
+    def all(self) -> int:
+        return self.warm + self.timed
+
+
+FEW_STEPS = Steps(warm=1, timed=2, window=1)
+QUICK_STEPS = Steps(warm=1, timed=2, window=1, batch=512)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """How a model that is decoded with is trained: enough to end sentences where they end."""
+
+    steps: int
+    rate: float
+
+
 def regard_recipe(
-    shape: Shape, corpus: Corpus, run: Path, *, steps: int, precision: str = "float32", test: str = "few"
+    shape: Shape,
+    corpus: Corpus,
+    run: Path,
+    *,
+    steps: int,
+    batch: int = BATCH,
+    precision: str = "float32",
+    rate: float = RATE,
+    test: str = "few",
 ) -> Tree:
     """Ours. Post-norm for Transformers, which is the layout of Marian."""
     half = shape.width // 2
@@ -48,13 +88,13 @@ def regard_recipe(
         "text": {"unit": "bpe", "size": shape.vocabulary, "start_from": str(corpus.text)},
         "model": {"width": shape.width, "layers": shape.layers, "dropout": DROPOUT, "tie": "all", **sides},
         "training": {
-            "steps": steps, "batch_tokens": BATCH, "optimizer": "adam", "learning_rate": RATE, "warmup": 200,
-            "label_smoothing": 0.1, "validate_every": 100_000, "precision": precision,
+            "steps": steps, "batch_tokens": batch, "optimizer": "adam", "learning_rate": rate,
+            "warmup": min(100, steps), "label_smoothing": 0.1, "validate_every": 100_000, "precision": precision,
         },
     }  # fmt: skip
 
 
-def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, precision: str = "fp32") -> Tree:
+def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps, precision: str = "fp32") -> Tree:
     """Eole 0.6; a custom architecture, for `rnn` knows no two-way encoder. It need not tell how sharp attention is."""
     model: Tree = {
         "architecture": "transformer", "hidden_size": shape.width, "layers": shape.layers, "heads": shape.heads,
@@ -73,7 +113,7 @@ def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, preci
         }  # fmt: skip
     return {
         "seed": 1, "share_vocab": True, "src_vocab": str(corpus.vocabulary), "tgt_vocab": str(corpus.vocabulary),
-        "overwrite": True, "report_every": REPORT, "transforms": [],
+        "overwrite": True, "report_every": steps.window, "transforms": [],
         "data": {
             "train": {
                 "path_src": str(corpus.file("train.src")), "path_tgt": str(corpus.file("train.tgt")),
@@ -86,9 +126,9 @@ def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, preci
         },
         "training": {
             "model_path": str(folder / "model"), "world_size": 1, "gpu_ranks": [], "compute_dtype": precision,
-            "train_steps": steps, "valid_steps": 1_000_000, "save_checkpoint_steps": 1_000_000, "batch_type": "tokens",
-            "batch_size": BATCH, "normalization": "tokens", "optim": "adam", "learning_rate": RATE,
-            "bucket_size": BUCKET,
+            "train_steps": steps.all, "valid_steps": 1_000_000, "save_checkpoint_steps": 1_000_000,
+            "batch_type": "tokens", "batch_size": steps.batch, "normalization": "tokens", "optim": "adam",
+            "learning_rate": RATE, "bucket_size": BUCKET, "num_workers": 0,
             "decay_method": "none", "dropout": [DROPOUT], "attention_dropout": [DROPOUT], "label_smoothing": 0.1,
             "param_init_method": "xavier_uniform", "log_attention_entropy": False,
         },
@@ -96,7 +136,7 @@ def eole_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int, preci
     }  # fmt: skip
 
 
-def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) -> Tree:
+def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps) -> Tree:
     """OpenNMT-py 3.5."""
     model: Tree = {
         "encoder_type": "transformer", "decoder_type": "transformer", "layers": shape.layers, "heads": shape.heads,
@@ -110,7 +150,7 @@ def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
         }  # fmt: skip
     return {
         "seed": 1, "share_vocab": True, "src_vocab": str(corpus.vocabulary), "tgt_vocab": str(corpus.vocabulary),
-        "overwrite": True, "save_data": str(folder / "data"), "report_every": REPORT,
+        "overwrite": True, "save_data": str(folder / "data"), "report_every": steps.window,
         "data": {
             "train": {
                 "path_src": str(corpus.file("train.src")), "path_tgt": str(corpus.file("train.tgt")),
@@ -121,16 +161,16 @@ def opennmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
                 "transforms": [],
             },
         },
-        "save_model": str(folder / "model"), "train_steps": steps,
-        "valid_steps": 1_000_000, "save_checkpoint_steps": steps, "batch_type": "tokens", "batch_size": BATCH,
+        "save_model": str(folder / "model"), "train_steps": steps.all,
+        "valid_steps": 1_000_000, "save_checkpoint_steps": steps.all, "batch_type": "tokens", "batch_size": steps.batch,
         "normalization": "tokens", "optim": "adam", "learning_rate": RATE, "decay_method": "none",
-        "bucket_size": BUCKET,
+        "bucket_size": BUCKET, "num_workers": 0,
         "dropout": [DROPOUT], "attention_dropout": [DROPOUT], "label_smoothing": 0.1, "hidden_size": shape.width,
         "word_vec_size": shape.width, "share_embeddings": True, "share_decoder_embeddings": True, **model,
     }  # fmt: skip
 
 
-def joeynmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) -> Tree:
+def joeynmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: Steps) -> Tree:
     """JoeyNMT 2.3. Its batches are not sorted by length, and it counts their padding."""
     side = {"lang": "src", "level": "word", "voc_file": str(joeynmt_vocabulary(corpus)), "max_length": 256}
     embeddings = {"embedding_dim": shape.width, "scale": shape.family == "transformer", "dropout": DROPOUT}
@@ -164,10 +204,10 @@ def joeynmt_config(shape: Shape, corpus: Corpus, folder: Path, *, steps: int) ->
             "src": side, "trg": {**side, "lang": "tgt"},
         },
         "training": {
-            "optimizer": "adam", "learning_rate": RATE, "learning_rate_min": 0.0, "batch_size": BATCH,
+            "optimizer": "adam", "learning_rate": RATE, "learning_rate_min": 0.0, "batch_size": steps.batch,
             "scheduling": "warmupinversesquareroot", "learning_rate_warmup": 200,
             "batch_type": "token", "normalization": "tokens", "label_smoothing": 0.1, "epochs": 1000,
-            "updates": steps, "logging_freq": REPORT, "validation_freq": 1_000_000, "overwrite": True,
+            "updates": steps.all, "logging_freq": steps.window, "validation_freq": 1_000_000, "overwrite": True,
         },
         "testing": {"beam_size": 1},
         "model": {"tied_embeddings": True, "tied_softmax": True, **model},

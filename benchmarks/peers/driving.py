@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import configs
-from peers.cells import FORCED, OURS, Cell, settings
+from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, SLOW, WORKERS, Cell, settings
+from peers.configs import FEW_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
 from peers.logs import (
@@ -23,11 +24,12 @@ from peers.logs import (
 )
 from peers.processes import TUNED, Failed, Ran, run
 from peers.shapes import SHAPES
+from regard.engine.preparation import NAME as ENGINE
 
 Result = dict[str, object]
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 BENCHMARKS = Path(__file__).resolve().parent.parent
-REPEATS = 5
+REPEATS = 2
 """The test set is predicted so often by a command whose start-up is taken off."""
 
 
@@ -39,8 +41,8 @@ class Bench:
     folder: Path
     corpus: Corpus
     threads: int
-    steps: Mapping[str, int]
-    sentences: Mapping[int, int]
+    steps: Mapping[str, Steps]
+    sentences: Mapping[str, Mapping[int, int]]
     limit: float
     quick: bool = False
 
@@ -48,16 +50,27 @@ class Bench:
         """What a cell leaves behind, until it is run again."""
         return self.folder / "work" / cell.key.replace(" ", "_")
 
+    def steps_of(self, cell: Cell) -> Steps:
+        """A few are enough for programs that take long over each."""
+        return FEW_STEPS if cell.system in SLOW and not self.quick else self.steps[cell.model]
+
     def model(self, name: str) -> Path:
         """Our trained model, for decoding."""
         return self.folder / "models" / name
 
-    def run(self, command: Sequence[str | Path], *, tuned: bool = False, where: Path | None = None) -> Ran:
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        tuned: bool = False,
+        where: Path | None = None,
+        further: Mapping[str, str] | None = None,
+    ) -> Ran:
         ours = {"PYTHONPATH": f"{BENCHMARKS.parent}{os.pathsep}{BENCHMARKS}"} if command[0] == sys.executable else {}
         return run(
             command,
             threads=self.threads,
-            further={"PYTHONPATH": "", **ours, **(TUNED if tuned else {})},
+            further={"PYTHONPATH": "", **ours, **(TUNED if tuned else {}), **(further or {})},
             limit=self.limit,
             folder=where or self.folder,
         )
@@ -99,18 +112,20 @@ def train(cell: Cell, bench: Bench) -> Result:
     folder = bench.work(cell)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shape, steps = SHAPES[cell.model], bench.steps[cell.model]
+    shape, steps = SHAPES[cell.model], bench.steps_of(cell)
     corpus, python = bench.corpus, python_of(bench.home, cell.system)
-    sizes = json.dumps(asdict(shape))
+    sizes, report = json.dumps(asdict(shape)), [str(steps.all), str(steps.window), str(steps.batch)]
     read = read_driver
     command: list[str | Path]
     match cell.system:
         case "regard":
-            recipe = configs.regard_recipe(shape, corpus, folder / "run", steps=steps, precision=cell.precision)
-            command = [sys.executable, "-m", "regard", "train", configs.write_config(recipe, folder / "recipe.yaml")]
+            recipe = configs.regard_recipe(
+                shape, corpus, folder / "run", steps=steps.all, batch=steps.batch, precision=cell.precision
+            )
+            path = configs.write_config(recipe, folder / "recipe.yaml")
+            command = [sys.executable, DRIVERS / "regard_training.py", path, str(steps.window)]
         case "transformers":
             driver = DRIVERS / "transformers_training.py"
-            report = [str(steps), str(configs.REPORT), str(configs.BATCH)]
             half = ["--bfloat16"] if cell.precision == "bfloat16" else []
             command = [python, driver, sizes, corpus.file("train.json"), *report, *half]
         case "eole":
@@ -127,14 +142,14 @@ def train(cell: Cell, bench: Bench) -> Result:
             read = read_joeynmt
         case _:
             driver = DRIVERS / "yoyodyne_training.py"
-            report = [str(steps), str(configs.REPORT), str(configs.BATCH)]
             command = [python, driver, sizes, corpus.file("train.tsv"), folder / "model", *report]
     ran = bench.run(command, tuned=cell.tuned, where=folder)
     (folder / "output.log").write_text(ran.output, encoding="utf-8")
     rates = regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
     return {
-        "rate": rates.median(0 if bench.quick else 20),
+        "rate": rates.median(steps.warm),
         "windows": list(rates.values),
+        "tokens": rates.batch,
         "parameters": rates.parameters,
         "bytes": ran.bytes,
         "seconds": ran.seconds,
@@ -147,14 +162,17 @@ def regard_rates(run_folder: Path) -> Rates:
 
 def decode(cell: Cell, bench: Bench) -> Result:
     """Sentences per second by setting."""
-    if cell.way:
+    if cell.way == WORKERS:
         return {"figures": workers(cell, bench)}
-    if cell.system in ("eole", "opennmt"):
+    if cell.system in BY_COMMAND:
         return {"figures": forced_by_command(cell, bench)}
-    told = json.dumps(settings(batch=(64, 1), ends=("natural", "forced"), sentences=dict(bench.sentences)))
+    told = json.dumps(settings(batch=(64, 1), ends=("natural", "forced"), sentences=bench.sentences[cell.model]))
     model, test = bench.model(cell.model), bench.corpus.file("test.json")
     command: list[str | Path]
     match cell.system:
+        case "regard" if cell.way == NATIVE:
+            driver = DRIVERS / "native_decoding.py"
+            command = [sys.executable, driver, model / "run" / ENGINE, test, told, str(bench.threads)]
         case "regard":
             driver = DRIVERS / "regard_decoding.py"
             command = [sys.executable, driver, model / "run", bench.corpus.file("test.en"), told]
@@ -165,8 +183,17 @@ def decode(cell: Cell, bench: Bench) -> Result:
             driver = DRIVERS / "ctranslate2_decoding.py"
             pieces, rest = bench.corpus.file("test.src"), [told, cell.precision, str(bench.threads)]
             command = [python_of(bench.home, cell.system), driver, model / "ctranslate2", pieces, *rest]
-    ran = bench.run(command)
+    ran = bench.run(command, further=wider() if cell.system == "ctranslate2" else {})
     return {"figures": {str(one.pop("setting")): one for one in map(dict, records_of(ran.output)) if "setting" in one}}
+
+
+def wider() -> dict[str, str]:
+    """CTranslate2 takes AVX2 on processors of AMD, whatever they have; with AVX-512 it is faster."""
+    try:
+        known = "avx512f" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        known = False
+    return {"CT2_FORCE_CPU_ISA": "AVX512"} if known else {}
 
 
 def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
@@ -175,7 +202,7 @@ def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
     folder = bench.work(cell)
     folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, object] = {}
-    for one in settings(batch=(64, 1), ends=("forced",), sentences=dict(bench.sentences)):
+    for one in settings(batch=(64,), ends=("forced",), sentences=bench.sentences[cell.model]):
         count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
         count = min(count, len(lines))
         few = [lines[index * len(lines) // count] for index in range(count)]
@@ -209,17 +236,18 @@ def workers(cell: Cell, bench: Bench) -> dict[str, object]:
     folder = bench.work(cell)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    lines = bench.corpus.file("test.en").read_text(encoding="utf-8").splitlines()[: bench.sentences[64]]
+    lines = bench.corpus.file("test.en").read_text(encoding="utf-8").splitlines()[: bench.sentences[cell.model][64]]
     few, many = folder / "few.txt", folder / "many.txt"
     few.write_text("".join(f"{line}\n" for line in lines[:2]), encoding="utf-8")
     many.write_text("".join(f"{line}\n" for line in lines) * REPEATS, encoding="utf-8")
+    command: list[str | Path] = [sys.executable, "-m", "regard", "predict", bench.model(cell.model) / "run"]
+    options = ["--workers", str(bench.threads), "--overwrite", "--output"]
+    short = bench.run([*command, few, *options, folder / "few.out"])
     figures: dict[str, object] = {}
     for beam in (1, 5):
-        command: list[str | Path] = [sys.executable, "-m", "regard", "predict", bench.model(cell.model) / "run"]
-        options = ["--beam", str(beam), "--workers", str(bench.threads), "--overwrite", "--output"]
-        short = bench.run([*command, few, *options, folder / f"few{beam}.out"])
-        long = bench.run([*command, many, *options, folder / f"many{beam}.out"])
-        seconds, count = long.seconds - short.seconds, len(lines) * REPEATS
+        long = bench.run([*command, many, "--beam", str(beam), *options, folder / f"many{beam}.out"])
+        # A trial is over so soon that starting outweighs it.
+        seconds, count = long.seconds - (0.0 if bench.quick else short.seconds), len(lines) * REPEATS
         if seconds <= 0:
             raise Failed("the whole file took no longer than two lines of it")
         figures[f"natural batch 64 beam {beam}"] = {

@@ -32,6 +32,17 @@ class Peer:
     asks: str = ""
     """What it asks for and does not get."""
 
+    mended: str = ""
+    """What is done to it at run time; nothing in its files is changed."""
+
+    @property
+    def note(self) -> str:
+        asked = f"asks for {self.asks}, which it was not given" if self.asks else ""
+        return "; ".join(part for part in (asked, self.mended) if part)
+
+
+OLD = "`torch.load` is let read what the program itself has written, as before torch 2.6"
+
 
 PEERS = {
     peer.name: peer
@@ -54,6 +65,7 @@ PEERS = {
                      "fasttext-wheel"),
             help=("-m", "onmt.bin.train", "--help"),
             asks="torch<2.3",
+            mended=OLD,
         ),
         Peer(
             name="joeynmt",
@@ -61,6 +73,7 @@ PEERS = {
             further=("subword-nmt", "matplotlib", "importlib-metadata"),
             help=("-m", "joeynmt", "--help"),
             asks="protobuf<3.21",
+            mended=OLD,
         ),
         Peer(
             name="yoyodyne",
@@ -68,6 +81,7 @@ PEERS = {
             further=("lightning", "maxwell", "omegaconf", "torchmetrics", "wandb", "jsonargparse[signatures]<5"),
             help=("-c", "from yoyodyne.cli.main import main; main()", "--help"),
             asks="torchaudio, torchvision",
+            mended="run by a program of its parts, which takes the time",
         ),
     )
 }  # fmt: skip
@@ -125,8 +139,7 @@ def install(peer: Peer, folder: Path, root: Path) -> Installed:
         print(f"installing {peer.package}", flush=True)
         fault = make_environment(peer, folder, root)
         replace_file(stamp, json.dumps({**done, "fault": fault}).encode())
-    note = f"asks for {peer.asks}, which it was not given" if peer.asks else ""
-    return Installed(name=peer.name, package=peer.package, torch=SHARED[0], fault=fault, note=note)
+    return Installed(name=peer.name, package=peer.package, torch=SHARED[0], fault=fault, note=peer.note)
 
 
 def make_environment(peer: Peer, folder: Path, root: Path) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from peers.shapes import SHAPES, Call, Shape, training_calls
 
 PRECISIONS = ("float32", "bfloat16", "int8")
-FEWEST, ENOUGH = 5, 0.3
+FEWEST, ENOUGH = 3, 0.1
 """A product is timed at least so often, and until so many seconds are over; the fastest counts."""
 
 

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WARM = 20
-"""Steps after which a rate counts."""
-
-_OPENNMT = re.compile(r"Step\s+(\d+)/\s*\d+;.*?\s(\d+)/\s*(\d+) tok/s;")
+_OPENNMT = re.compile(r"Step\s+(\d+)/\s*\d+;.*?bsz:\s*\d+/\s*(\d+)/\s*\d+;\s*\d+/\s*(\d+) tok/s;")
 _PARAMETERS = re.compile(r"(?:number of parameters|Total params):\s*([\d,]+)")
 _JOEYNMT = re.compile(r"Step:\s+(\d+),.*Tokens per Sec:\s+([\d.]+)")
 _SECONDS = re.compile(
@@ -22,13 +19,22 @@ _SECONDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Target tokens per second over the steps up to each of `steps`, and the number of parameters."""
+    """Target tokens per second over the steps up to each of `steps`, tokens of a step, the number of parameters.
+
+    Where a log does not tell how many tokens a step has, there are none in `tokens`.
+    """
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
     parameters: int
+    tokens: tuple[float, ...] = ()
 
-    def median(self, warm: int = WARM) -> float:
+    @property
+    def batch(self) -> float:
+        """Target tokens of a step, 0 where it is not told."""
+        return sum(self.tokens) / len(self.tokens) if self.tokens else 0.0
+
+    def median(self, warm: int) -> float:
         """After warm-up; of everything where there is nothing after it."""
         late = [value for step, value in zip(self.steps, self.values, strict=True) if step > warm]
         return statistics.median(late or self.values)
@@ -36,8 +42,9 @@ class Rates:
 
 def read_opennmt(text: str) -> Rates:
     """OpenNMT-py and Eole: `Step 10/ 60; ...; 4800/5000 tok/s; ...`, source then target."""
-    found = [(int(step), float(target)) for step, _, target in _OPENNMT.findall(text)]
-    return _rates(found, _parameters(text))
+    lines = _OPENNMT.findall(text)
+    found = [(int(step), float(rate)) for step, _, rate in lines]
+    return _rates(found, _parameters(text), [float(tokens) for _, tokens, _ in lines])
 
 
 def read_joeynmt(text: str) -> Rates:
@@ -48,14 +55,21 @@ def read_joeynmt(text: str) -> Rates:
 def read_driver(text: str) -> Rates:
     """Our drivers: a JSON object a line."""
     records = list(records_of(text))
-    found = [(int(one["step"]), float(one["tokens_per_second"])) for one in records if "tokens_per_second" in one]
-    return _rates(found, next((int(one["parameters"]) for one in records if "parameters" in one), 0))
+    lines = [one for one in records if "tokens_per_second" in one]
+    found = [(int(one["step"]), float(one["tokens_per_second"])) for one in lines]
+    parameters = next((int(one["parameters"]) for one in records if "parameters" in one), 0)
+    return _rates(found, parameters, [float(one["tokens"]) for one in lines if "tokens" in one])
 
 
 def read_regard(log: str, weights: Path) -> Rates:
     """Our own `log.jsonl`; the parameters are counted in the file of the weights."""
     records = [one for one in records_of(log) if one.get("event") == "step"]
-    return _rates([(int(one["step"]), float(one["tokens_per_second"])) for one in records], parameters_in(weights))
+    tokens, step, seconds = [], 0, 0.0
+    for one in records:
+        tokens.append(one["tokens_per_second"] * (one["seconds"] - seconds) / (one["step"] - step))
+        step, seconds = one["step"], one["seconds"]
+    found = [(int(one["step"]), float(one["tokens_per_second"])) for one in records]
+    return _rates(found, parameters_in(weights), tokens)
 
 
 def parameters_in(weights: Path) -> int:
@@ -96,7 +110,7 @@ def _parameters(text: str) -> int:
     return int(found[1].replace(",", "")) if found else 0
 
 
-def _rates(found: Sequence[tuple[int, float]], parameters: int) -> Rates:
+def _rates(found: Sequence[tuple[int, float]], parameters: int, tokens: Sequence[float] = ()) -> Rates:
     if not found:
         raise ValueError("the log tells no rate of training")
-    return Rates(tuple(step for step, _ in found), tuple(value for _, value in found), parameters)
+    return Rates(tuple(step for step, _ in found), tuple(value for _, value in found), parameters, tuple(tokens))

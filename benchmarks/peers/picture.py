@@ -11,10 +11,12 @@ from regard.report.markup import escape
 from regard.report.style import COLOURS, DRAWING
 
 Record = Mapping[str, Any]
-WIDTH, LEFT, BAR, STEP, TOP, GAP = 960, 300, 15, 23, 34, 26
+WIDTH, LEFT, BAR, STEP, TOP, GAP = 960, 345, 15, 23, 34, 26
 """Of the picture, of the room for names, of a bar and from one to the next, above a panel's bars and between panels."""
 
 STYLE = ".rg-paper{fill:var(--paper)}.rg-fault{stroke:var(--ink);stroke-width:1.2}\n"
+KEY = (("rg-f0", "regard"), ("rg-f1", "a peer"), ("rg-f2", "a peer, allocator tuned"))
+KEY_HEIGHT = 30
 DECODED = "forced batch 64 beam 5"
 
 
@@ -64,10 +66,27 @@ def drawn(panel: Panel) -> list[str]:
     return parts
 
 
+def key() -> list[str]:
+    """What the colours and the lines mean."""
+    parts, x = [], 20.0
+    for kind, name in KEY:
+        parts += [
+            f'<rect class="{kind}" x="{x:.0f}" y="14" width="22" height="{BAR}" rx="2"/>',
+            f'<text class="rg-soft" x="{x + 30:.0f}" y="22" dominant-baseline="central">{escape(name)}</text>',
+        ]
+        x += 60 + 8 * len(name)
+    parts += [
+        f'<line class="rg-fault" x1="{x:.0f}" y1="22" x2="{x + 22:.0f}" y2="22"/>',
+        f'<text class="rg-soft" x="{x + 30:.0f}" y="22" dominant-baseline="central">least to greatest of the rounds'
+        "</text>",
+    ]
+    return parts
+
+
 def picture(record: Record) -> str:
     """All panels, one below the other."""
-    parts: list[str] = []
-    top = 16.0
+    parts = key()
+    top = 16.0 + KEY_HEIGHT
     for panel in panels(record):
         parts += [f'<g transform="translate(16 {top:.0f})">', *drawn(panel), "</g>"]
         top += panel.height

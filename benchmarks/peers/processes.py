@@ -1,6 +1,7 @@
 """Runs a program and keeps an eye on it: how long, how much memory, what it said."""
 
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -47,7 +48,13 @@ def run(command: Sequence[str | Path], *, threads: int, further: Mapping[str, st
             [str(part) for part in command], env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-        most = watch(process, began + limit)
+        try:
+            most = watch(process, began + limit)
+        finally:
+            # Whoever stops the benchmark stops what it runs.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         seconds = time.perf_counter() - began
         output.seek(0)
         text = output.read()
@@ -60,13 +67,25 @@ def watch(process: "subprocess.Popen[bytes]", until: float) -> int:
     """Wait for a process and look at its memory on the way; beyond the time it is ended."""
     most = 0
     while process.poll() is None:
-        most = max(most, sum(held(one) for one in family(process.pid)))
+        most = max(most, together(family(process.pid)))
         if time.perf_counter() > until:
-            os.killpg(process.pid, 9)
-            process.wait()
             break
         time.sleep(PAUSE)
     return most
+
+
+def together(pids: Sequence[int]) -> int:
+    """What processes hold. Only where they are several are shared pages told apart: that makes the kernel walk them."""
+    return highest(pids[0]) if len(pids) == 1 else sum(held(one) for one in pids)
+
+
+def highest(pid: int) -> int:
+    """The most resident bytes that a process had, as the kernel counts them."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def family(pid: int) -> list[int]:

@@ -54,7 +54,7 @@ def note_peers(record: Record, peers: Mapping[str, Installed]) -> None:
         record["peers"][name] = asdict(one)
 
 
-def is_done(record: Record, key: str, number: int, *, retry: bool) -> bool:
+def is_done(record: Mapping[str, Any], key: str, number: int, *, retry: bool) -> bool:
     """Whether a cell has a result of this round; with `retry`, one that is no fault."""
     rounds = record["cells"].get(key, [])
     return len(rounds) >= number and not (retry and "fault" in rounds[number - 1])

@@ -19,6 +19,7 @@ BESIDE: Final = 7
 
 NAME_HEIGHT: Final = 19
 
+TITLE: Final = "BLEU by length of the source, with attention and without"
 NOTE: Final = "orange: no attention, one vector for a whole source; lines with 95 % intervals"
 
 STYLE: Final = (
@@ -37,10 +38,9 @@ class Line:
     dashed: bool = False
 
 
-def draw(lines: Sequence[Line]) -> str:
-    """The picture as a file of its own; all lines have the same buckets."""
+def draw(lines: Sequence[Line], *, top: float = 100, title: str = TITLE) -> str:
+    """The picture as a file of its own; all lines have the same buckets, and the axis goes from 0 to `top`."""
     buckets = lines[0].buckets
-    title = "BLEU by length of the source, with attention and without"
     values = "; ".join(f"{line.name} {line.buckets[0].value:.0f} to {line.buckets[-1].value:.0f}" for line in lines)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="rg-drawing" role="img" aria-label="{escape(title)}: '
@@ -49,11 +49,11 @@ def draw(lines: Sequence[Line]) -> str:
         f'<rect class="rg-ground" width="{WIDTH}" height="{HEIGHT}"/>',
         f'<text class="rg-title" x="16" y="26">{escape(title)}</text>',
         f'<text class="rg-soft" x="16" y="45">{NOTE}</text>',
-        *_axes(buckets),
+        *_axes(buckets, top),
     ]
     for number, line in enumerate(lines):
-        parts += _line(line, (number - (len(lines) - 1) / 2) * BESIDE)
-    return "\n".join([*parts, *_names(lines), "</svg>"]) + "\n"
+        parts += _line(line, (number - (len(lines) - 1) / 2) * BESIDE, top)
+    return "\n".join([*parts, *_names(lines, top), "</svg>"]) + "\n"
 
 
 def across(index: int, buckets: int) -> float:
@@ -61,18 +61,18 @@ def across(index: int, buckets: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * (index + 0.5) / buckets
 
 
-def up(value: float) -> float:
-    """The height of a BLEU value; the axis has all of 0 to 100, so that no difference looks larger than it is."""
-    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / 100
+def up(value: float, top: float) -> float:
+    """The height of a BLEU value; the axis begins at 0, so that no difference looks larger than it is."""
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / top
 
 
-def _axes(buckets: Sequence[Bucket]) -> list[str]:
+def _axes(buckets: Sequence[Bucket], top: float) -> list[str]:
     floor, end = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = []
-    for value in nice_ticks(0, 100):
+    for value in nice_ticks(0, top):
         parts += [
-            f'<line class="rg-grid" x1="{LEFT}" y1="{up(value):.1f}" x2="{end}" y2="{up(value):.1f}"/>',
-            f'<text class="rg-soft" x="{LEFT - 8}" y="{up(value):.1f}" text-anchor="end" '
+            f'<line class="rg-grid" x1="{LEFT}" y1="{up(value, top):.1f}" x2="{end}" y2="{up(value, top):.1f}"/>',
+            f'<text class="rg-soft" x="{LEFT - 8}" y="{up(value, top):.1f}" text-anchor="end" '
             f'dominant-baseline="central">{value:g}</text>',
         ]
     parts.append(f'<line class="rg-axis" x1="{LEFT}" y1="{floor}" x2="{end}" y2="{floor}"/>')
@@ -87,8 +87,10 @@ def _axes(buckets: Sequence[Bucket]) -> list[str]:
     return [*parts, f'<text class="rg-soft" x="{end}" y="{HEIGHT - 12}" text-anchor="end">{words}</text>']
 
 
-def _line(line: Line, aside: float) -> list[str]:
-    places = [(across(index, len(line.buckets)) + aside, up(bucket.value)) for index, bucket in enumerate(line.buckets)]
+def _line(line: Line, aside: float, top: float) -> list[str]:
+    places = [
+        (across(index, len(line.buckets)) + aside, up(bucket.value, top)) for index, bucket in enumerate(line.buckets)
+    ]
     dashed = " rg-dashed" if line.dashed else ""
     way = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline class="rg-line rg-s{line.colour}{dashed}" points="{way}"/>']
@@ -97,8 +99,8 @@ def _line(line: Line, aside: float) -> list[str]:
         if bucket.low is not None and bucket.high is not None:
             note += f" [{bucket.low:.1f}, {bucket.high:.1f}]"
             parts.append(
-                f'<line class="rg-interval rg-s{line.colour}" x1="{x:.1f}" y1="{up(bucket.low):.1f}" '
-                f'x2="{x:.1f}" y2="{up(bucket.high):.1f}"/>'
+                f'<line class="rg-interval rg-s{line.colour}" x1="{x:.1f}" y1="{up(bucket.low, top):.1f}" '
+                f'x2="{x:.1f}" y2="{up(bucket.high, top):.1f}"/>'
             )
         parts.append(
             f'<circle class="rg-dot rg-f{line.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
@@ -107,9 +109,9 @@ def _line(line: Line, aside: float) -> list[str]:
     return parts
 
 
-def _names(lines: Sequence[Line]) -> list[str]:
+def _names(lines: Sequence[Line], top: float) -> list[str]:
     """Names beside the ends of their lines, pushed apart where the ends meet."""
-    ends = sorted((up(line.buckets[-1].value), number) for number, line in enumerate(lines))
+    ends = sorted((up(line.buckets[-1].value, top), number) for number, line in enumerate(lines))
     heights: list[float] = []
     for y, _ in ends:
         heights.append(max(y, heights[-1] + NAME_HEIGHT) if heights else y)

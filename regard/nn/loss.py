@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-AT_A_TIME: Final = 1 << 20
-"""Logits that are there at once: 4 MB in single precision, which a cache can hold."""
+AT_A_TIME: Final = 1 << 21
+"""Logits that are there at once: 8 MB in single precision, which a cache can hold."""
+
+_FAINT: Final = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,62 +49,89 @@ def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: f
     A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
     again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
     """
-    total, likelihood = _Projected.apply(projection.features, projection.weight, projection.bias, labels, smoothing)
+    inputs = projection.features, projection.weight, projection.bias, labels, smoothing
+    total, likelihood = _Projected.apply(*inputs)  # type: ignore[no-untyped-call]
     return total, likelihood
 
 
 class _Projected(torch.autograd.Function):
     """The gradient of the loss is the same up to a factor whatever comes after it, so it is made in the forward pass.
 
-    With p = softmax(x Wᵀ + b) and the target distribution q: ∂/∂logits = p - q.
+    With p = softmax(x Wᵀ + b) and the target distribution q: ∂/∂logits = p - q. The even share ε / V in q is the same
+    for all logits: what it adds to the loss and to gradients follows from the sums of x, W and b alone.
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        kind, (tokens, vocabulary) = features.device.type, (len(features), len(weight))
+        kind, vocabulary = features.device.type, len(weight)
         narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
         wide = torch.promote_types(narrow, torch.float32)
-        learns_features, learns_weight, learns_bias, *_ = ctx.needs_input_grad
         inputs, table = features.to(narrow), weight.to(narrow)
         shift = None if bias is None else bias.to(narrow)
+        learns_features, learns_weight, learns_bias, *_ = ctx.needs_input_grad
         of_features = torch.empty_like(inputs) if learns_features else None
         of_weight = torch.zeros_like(weight, dtype=wide) if learns_weight else None
         of_bias = torch.zeros(vocabulary, dtype=wide, device=weight.device) if learns_bias else None
-        likelihood, uniform = features.new_zeros(2, dtype=wide)
-        at_a_time = max(1, AT_A_TIME // vocabulary)
         with torch.autocast(kind, enabled=False):
-            for start in range(0, tokens, at_a_time):
-                rows = slice(start, start + at_a_time)
-                part, answers = inputs[rows], labels[rows].unsqueeze(-1)
-                said = functional.linear(part, table, shift).to(wide)  # (C, V)
-                torch.log_softmax(said, -1, out=said)
-                likelihood -= said.gather(-1, answers).sum()
-                if smoothing:
-                    uniform -= said.sum() / vocabulary
-                if not (learns_features or learns_weight or learns_bias):
-                    continue
-                error = said.exp_()
-                if smoothing:
-                    error -= smoothing / vocabulary
-                error.scatter_add_(-1, answers, error.new_full(answers.shape, smoothing - 1))
-                if of_bias is not None:
-                    of_bias += error.sum(0)
-                narrowed = error.to(narrow)
+            made = Projection(inputs, table, shift)
+            chosen, normaliser = _in_chunks(made, labels, smoothing, (of_features, of_weight, of_bias))
+            total = likelihood = -chosen.sum()
+            if smoothing:
+                sums = inputs.sum(0, dtype=wide), table.sum(0, dtype=wide)
+                shifts = 0.0 if shift is None else shift.sum(dtype=wide) * len(inputs)
+                uniform = normaliser.sum() - (sums[0].dot(sums[1]) + shifts) / vocabulary
+                total = (1 - smoothing) * likelihood + smoothing * uniform
+                even = smoothing / vocabulary
                 if of_features is not None:
-                    torch.mm(narrowed, table, out=of_features[rows])
-                if of_weight is not None and narrow == wide:
-                    of_weight.addmm_(narrowed.t(), part)
-                elif of_weight is not None:
-                    of_weight += narrowed.t() @ part
+                    of_features -= (sums[1] * even).to(narrow)
+                if of_weight is not None:
+                    of_weight -= sums[0] * even
+                if of_bias is not None:
+                    of_bias -= len(inputs) * even
         ctx.save_for_backward(of_features, of_weight, of_bias)
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        total = (1 - smoothing) * likelihood + smoothing * uniform
+        likelihood = likelihood.detach().clone()
         ctx.mark_non_differentiable(likelihood)
         return total, likelihood
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         made = zip(ctx.saved_tensors, ctx.types, strict=True)
         return *(None if gradient is None else (gradient * factor).to(kind) for gradient, kind in made), None, None
+
+
+def _in_chunks(
+    made: Projection, labels: Tensor, smoothing: float, gradients: tuple[Tensor | None, Tensor | None, Tensor | None]
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the labels and log-sum-exps, (R,) each; adds p - (1 - ε) · one-hot to the gradients."""
+    inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
+    wide = torch.promote_types(inputs.dtype, torch.float32)
+    logits, probabilities = inputs.new_empty(2, len(inputs), 1, dtype=wide)
+    at_a_time = max(1, AT_A_TIME // len(table))
+    for start in range(0, len(inputs), at_a_time):
+        rows = slice(start, start + at_a_time)
+        part, answers = inputs[rows], labels[rows].unsqueeze(-1)
+        said = Projection(part, table, made.bias).logits()  # (C, V)
+        logits[rows] = said.gather(-1, answers)
+        torch.softmax(said, -1, out=said)
+        probabilities[rows] = said.gather(-1, answers)
+        if of_features is of_weight is of_bias is None:
+            continue
+        error = said.scatter_add_(-1, answers, said.new_full(answers.shape, smoothing - 1))
+        if of_bias is not None:
+            of_bias += error.sum(0)
+        narrowed = error.to(inputs.dtype)
+        if of_features is not None:
+            torch.mm(narrowed, table, out=of_features[rows])
+        if of_weight is not None and inputs.dtype == wide:
+            of_weight.addmm_(narrowed.t(), part)
+        elif of_weight is not None:
+            of_weight += narrowed.t() @ part
+    chosen = probabilities.log().squeeze(-1)
+    lost = (probabilities.squeeze(-1) < _FAINT).nonzero().squeeze(-1)  # too little is left of them to take a logarithm
+    if len(lost):
+        said = Projection(inputs[lost], table, made.bias).logits().log_softmax(-1)
+        chosen[lost] = said.gather(-1, labels[lost].unsqueeze(-1)).squeeze(-1)
+    return chosen, logits.squeeze(-1) - chosen

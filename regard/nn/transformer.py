@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
-from regard.nn.dropout import dropout
+from regard.nn.dropout import add_dropped
 from regard.nn.feedforward import Activation, FeedForward
 from regard.nn.past import Reading
 from regard.nn.positions import (
@@ -47,6 +47,7 @@ class Variant:
     head_width: int | None = None  # an equal share of the width
     attention_bias: bool = True  # of the projections of queries, keys, values and heads
     feedforward_bias: bool | None = None  # unless the activation is gated
+    feedforward_dropout: float | None = None  # of what is inside the feed-forward part; as everywhere
     norm_kind: NormName = "layer"
     norm_epsilon: float = 1e-5
     embedding_norm: bool = False  # a norm of what the first layer reads, positions included (BERT, BART)
@@ -64,8 +65,9 @@ class Variant:
 
     def build_feedforward(self, *, width: int, inner: int, dropout: float) -> FeedForward:
         """The position-wise part of one layer."""
+        inside = dropout if self.feedforward_dropout is None else self.feedforward_dropout
         return FeedForward(
-            width=width, inner=inner, dropout=dropout, activation=self.activation, bias=self.feedforward_bias
+            width=width, inner=inner, dropout=inside, activation=self.activation, bias=self.feedforward_bias
         )
 
     def build_positions(self, *, width: int, heads: int, causal: bool, scaled: bool = True) -> Positions:
@@ -125,7 +127,7 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, result: Tensor) -> Tensor:
         """What the next part sees."""
-        total = states + dropout(result, self.dropout, self.training)
+        total = add_dropped(states, result, self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
 

@@ -163,6 +163,7 @@ def transformer_variant(side: TransformerEncoderSection) -> Variant:
         head_width=side.head_width,
         attention_bias=side.attention_bias,
         feedforward_bias=side.feedforward_bias,
+        feedforward_dropout=side.feedforward_dropout,
         norm_kind=side.norm_kind,
         norm_epsilon=side.norm_epsilon,
         embedding_norm=side.embedding_norm,

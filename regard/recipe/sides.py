@@ -51,6 +51,9 @@ class TransformerEncoderSection(Section):
     feedforward_bias: bool | None = Field(
         None, description="Biases of the feed-forward part; unless the activation is gated."
     )
+    feedforward_dropout: float | None = Field(
+        None, ge=0, le=0.95, description="Dropout inside the feed-forward part; `model.dropout` if left out."
+    )
     score: Score = Field("scaled_dot", description="How a query is compared with a key.")
     key_heads: int | None = Field(
         None, ge=1, le=128, description="Heads of keys and values, each shared by several heads; as many as `heads`."

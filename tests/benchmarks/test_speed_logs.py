@@ -59,6 +59,12 @@ def test_rates_and_parameters(read, text, steps, values) -> None:
     assert found.parameters == 2_371_328
 
 
+def test_tokens_of_a_step() -> None:
+    assert read_opennmt(EOLE).batch == 4012
+    assert read_joeynmt(JOEYNMT).batch == 0
+    assert read_driver('{"step": 2, "tokens_per_second": 12.5, "tokens": 3800.5}\n').batch == 3800.5
+
+
 def test_only_what_comes_after_the_warming_up_counts() -> None:
     rates = read_opennmt(EOLE)
     assert rates.median(20) == 4810
@@ -83,9 +89,11 @@ def test_our_own_log(tmp_path: Path) -> None:
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(struct.pack("<Q", len(head)) + head + bytes(52))
     assert parameters_in(weights) == 13
-    log = '{"event": "started", "step": 0}\n{"event": "step", "step": 20, "tokens_per_second": 5000.0}\n'
+    log = (
+        '{"event": "started", "step": 0}\n{"event": "step", "step": 20, "seconds": 16.0, "tokens_per_second": 5000.0}\n'
+    )
     found = read_regard(log, weights)
-    assert (found.steps, found.values, found.parameters) == ((20,), (5000.0,), 13)
+    assert (found.steps, found.values, found.parameters, found.batch) == ((20,), (5000.0,), 13, 4000.0)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,42 @@ from peers import driving
 from peers.cells import settings
 from peers.install import PEERS, run_quietly
 
+from regard.recipe import Recipe
+from regard.recipe.build import training_settings
+from regard.run import training
 
-@pytest.fixture(scope="module")
-def measuring() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("measuring", driving.DRIVERS / "measuring.py")
+
+def driver(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, driving.DRIVERS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["measuring"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def measuring() -> ModuleType:
+    return driver("measuring")
+
+
+def test_our_training_says_its_rate_more_often(monkeypatch) -> None:
+    module = driver("regard_training")
+    recipe = Recipe(task="translation", data={"train": "pairs.tsv"}, training={"steps": 16})
+    seen: list[tuple[list[str], int, int | None]] = []
+
+    def command() -> None:
+        settings = vars(training)["training_settings"](recipe)
+        seen.append((sys.argv, settings.log_every, settings.steps))
+
+    for name in ("keep_heap", "spin_shortly"):
+        monkeypatch.setattr(module, name, lambda: None)
+    monkeypatch.setattr("regard.cli.main.main", command)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setitem(vars(training), "training_settings", training_settings)
+    module.main("recipe.yaml", 4)
+    assert seen == [(["regard", "train", "recipe.yaml"], 4, 16)]
 
 
 def test_batches_hold_every_pair_once_and_no_more_than_they_may(measuring: ModuleType) -> None:
@@ -56,7 +82,7 @@ def test_a_setting_is_measured_after_a_first_go(measuring: ModuleType, capsys) -
 
     measuring.measure(setting, [[number] for number in range(10)], decode)
     told = json.loads(capsys.readouterr().out)
-    assert seen == [5, 5]
+    assert seen == [2, *[5] * measuring.OFTEN]  # it is soon over
     assert told["setting"] == "forced batch 64 beam 1"
     assert (told["sentences"], told["tokens"]) == (5, 80)
     assert told["rate"] == pytest.approx(5 / told["seconds"])

@@ -5,11 +5,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import speed
 from peers.cells import OURS, SYSTEMS, Cell, all_cells, settings
-from peers.configs import eole_config, joeynmt_config, opennmt_config
+from peers.configs import Steps, eole_config, joeynmt_config, opennmt_config
 from peers.corpus import Corpus, check_pieces
-from peers.figures import Figure, best, faster, goals, least, limit, ours, peers, share
+from peers.figures import Figure, best, engine_goals, faster, goals, least, limit, ours, peers, share
 from peers.page import page, shown, times, write_pages
 from peers.picture import picture
 from peers.processes import Failed, run
@@ -42,11 +41,16 @@ def result_of(cell: Cell, number: int) -> dict:
             product = {"precision": "float32", "rows": 4096, "inner": 128, "outer": 8000, "speed": 1e11 * factor}
             return {"limits": limits, "products": [product]}
         case "train":
-            return {"rate": base, "parameters": 2_371_328, "bytes": 8e8 if cell.system == OURS else 1e9}
+            return {
+                "rate": base,
+                "parameters": 2_371_328,
+                "tokens": 3900.0,
+                "bytes": 8e8 if cell.system == OURS else 1e9,
+            }
         case _:
             told = settings(batch=(64, 1), ends=("natural", "forced"), sentences={64: 1000, 1: 100})
             keys = [f"{one['ends']} batch {one['batch']} beam {one['beam']}" for one in told]
-            return {"figures": {key: {"rate": base, "bytes": 5e8} for key in keys}}
+            return {"figures": {key: {"rate": base, "bytes": 5e8, "tokens": 650, "sentences": 50} for key in keys}}
 
 
 @pytest.fixture
@@ -70,6 +74,7 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert ours_.median / theirs.median != 3.0
     assert Figure((90.0, 100.0, 130.0)).spread == pytest.approx(0.4)
     assert shown(Figure((900.0, 1000.0, 1300.0))) == "1,000 ± 20 %"
+    assert shown(Figure((1000.0, None))) == "1,000"
     assert (shown(Figure(())), times(Figure((None,)))) == ("–", "–")
 
 
@@ -94,6 +99,14 @@ def test_goals(record: dict) -> None:
     assert found["decoding C, batch 64, beam 5, forced, best peer"].found.median == pytest.approx(2.5)
 
 
+def test_goals_of_the_engine(record: dict) -> None:
+    found = {goal.name: goal for goal in engine_goals(record)}
+    assert found["A, batch 64, beam 5, CTranslate2 int8"].found.median == pytest.approx(0.5)
+    assert not found["A, batch 64, beam 5, CTranslate2 int8"].met
+    assert found["C, batch 1, beam 5, torch"].found.median == pytest.approx(1.0)
+    assert "| A, batch 64, beam 5, CTranslate2 int8 | ≥ 2 | ≥ 2.5 | 0.50 | 0.50 – 0.50 | missed |" in page(record)
+
+
 def test_goals_of_an_empty_record_are_open(record: dict) -> None:
     assert not any(goal.met for goal in goals({**record, "cells": {}}))
     assert "not run" in page({**record, "cells": {}})
@@ -102,8 +115,9 @@ def test_goals_of_an_empty_record_are_open(record: dict) -> None:
 def test_the_page_has_every_figure(record: dict) -> None:
     text = page(record)
     assert "Test CPU, 2 threads on 2 cores" in text
-    assert "| Transformers (Marian) | 165 ± 9 % | 2.20 | 2,371,328 | 1,000 | 1.25 |" in text
+    assert "| Transformers (Marian) | 165 ± 9 % | 2.20 | 3,900 | 2,371,328 | 1,000 | 1.25 |" in text
     assert "| JoeyNMT | RuntimeError: no / luck |" in text
+    assert "batch 64, beam 5: regard 13.0; regard, two workers 13.0; Transformers (Marian) 13.0;" in text
     assert "| yoyodyne | yoyodyne==1.0 | torch==2.13.0 | does not install: no such package |" in text
     assert "A: 800 steps, BLEU 31.2" in text
     assert "| 4,096 × 128 × 8,000 | float32 | 110 ± 9 % |" in text
@@ -141,32 +155,6 @@ def test_cells_have_names_of_their_own() -> None:
     assert {cell.system for cell in all_cells()} == set(SYSTEMS)
 
 
-def test_rounds_go_by_turns_and_go_on_where_they_stopped(tmp_path: Path, monkeypatch) -> None:
-    cells = [Cell(kind="start", system=name) for name in ("regard", "eole", "joeynmt")]
-    asked: list[str] = []
-
-    def drive(cell: Cell, bench: object) -> dict:
-        asked.append(cell.system)
-        if cell.system == "eole":
-            raise Failed("exit code 1 after 0 s: no")
-        return {"seconds": 1.0}
-
-    monkeypatch.setattr(speed, "drive", drive)
-    record = begin(tmp_path / "speed.json", ABOUT, again=False)
-    record["peers"] = {"joeynmt": {"fault": "gone"}}
-    speed.measure(cells, None, 2, record, tmp_path / "speed.json")
-    assert asked == ["regard", "eole", "regard", "eole"]
-    kept = begin(tmp_path / "speed.json", ABOUT, again=False)
-    assert kept["cells"][cells[1].key] == [{"fault": "exit code 1 after 0 s: no"}] * 2
-    assert kept["cells"][cells[2].key] == [{"fault": "does not install: gone"}] * 2
-    speed.measure(cells, None, 3, kept, tmp_path / "speed.json")
-    assert asked[4:] == ["regard", "eole"]
-    monkeypatch.setattr(speed, "drive", lambda cell, bench: {"seconds": 2.0})
-    speed.measure(cells, None, 3, kept, tmp_path / "speed.json", retry=True)
-    assert kept["cells"][cells[0].key] == [{"seconds": 1.0}] * 3
-    assert kept["cells"][cells[1].key] == [{"seconds": 2.0}] * 3
-
-
 def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "speed.json"
     keep(begin(path, ABOUT, again=False), path)
@@ -182,9 +170,10 @@ def test_peers_are_told_the_same_sizes(make, name: str, tmp_path: Path) -> None:
     corpus.vocabulary.write_text("a\nb\n")
     for ending in ("src", "tgt"):
         corpus.file(f"valid.{ending}").write_text("a\nb\n")
-    told = json.dumps(make(SHAPES[name], corpus, tmp_path, steps=7))
+    told = json.dumps(make(SHAPES[name], corpus, tmp_path, steps=Steps(warm=2, timed=5, window=3)))
     assert str(SHAPES[name].width) in told
-    assert "7" in told
+    assert ": 7" in told
+    assert ": 3" in told
     assert "4096" in told
     assert "0.1" in told
 
@@ -203,5 +192,9 @@ def test_a_program_is_run_and_watched(tmp_path: Path) -> None:
     assert ran.bytes > 80_000_000
     with pytest.raises(Failed, match=r"(?s)exit code 3 after \d+ s: .*told"):
         run(["python3", "-c", "print('told'); raise SystemExit(3)"], threads=1, further={}, limit=60, folder=tmp_path)
+    two = (
+        "import subprocess; subprocess.run(['python3', '-c', 'import time; x = bytearray(50_000_000); time.sleep(1)'])"
+    )
+    assert run(["python3", "-c", two], threads=1, further={}, limit=60, folder=tmp_path).bytes > 50_000_000
     with pytest.raises(Failed, match="exit code -9"):
         run(["python3", "-c", "import time; time.sleep(60)"], threads=1, further={}, limit=0.1, folder=tmp_path)

@@ -85,3 +85,20 @@ def test_what_is_not_finite_shows() -> None:
     total, likelihood = projected_cross_entropy(projection, labels, 0.1)
     assert total.isnan()
     assert likelihood.isnan()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_probabilities_that_vanish_still_have_a_logarithm(smoothing: float) -> None:
+    features = torch.tensor([[1.0], [400.0], [2.0]], requires_grad=True)
+    weight = torch.tensor([[1.0], [0.0], [-1.0]], requires_grad=True)
+    labels = torch.tensor([0, 2, 1])
+    total, likelihood = projected_cross_entropy(Projection(features, weight), labels, smoothing)
+    logits = features.detach().double() @ weight.detach().double().T
+    expected = functional.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+    assert total.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert likelihood.item() == pytest.approx(
+        functional.cross_entropy(logits, labels, reduction="sum").item(), rel=1e-6
+    )
+    total.backward()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()

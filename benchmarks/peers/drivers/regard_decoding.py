@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from measuring import Setting, measure, read_settings
+from measuring import LONGEST, Setting, measure, read_settings
 
 from regard.process import keep_heap, spin_shortly
 
@@ -26,8 +26,8 @@ def main(run: str, path: str, settings: list[Setting]) -> None:
     rows = [[number] for number in range(len(texts))]
     for setting in settings:
         options = model.options(beam=setting.beam)
-        if setting.ends == "forced":
-            options = replace(options, min_length=setting.steps, max_length=setting.steps, max_ratio=None)
+        limits = {"min_length": setting.steps, "max_length": setting.steps} if setting.ends == "forced" else {}
+        options = replace(options, **{"max_length": LONGEST, "max_ratio": None, **limits})
         ahead = 1 if setting.batch == 1 else None
 
         def decode(wanted: Sequence[list[int]], options: SearchOptions = options, ahead: int | None = ahead) -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from measuring import END, PAD, Ids, Setting, by_length, measure, read_pairs, read_settings
+from measuring import END, LONGEST, PAD, Ids, Setting, by_length, measure, read_pairs, read_settings
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSeq2SeqLM
 
@@ -30,7 +30,7 @@ def main(folder: str, path: str, settings: list[Setting]) -> None:
                     num_beams=setting.beam,
                     do_sample=False,
                     early_stopping=False,
-                    max_new_tokens=setting.steps if forced else 100,
+                    max_new_tokens=setting.steps if forced else LONGEST,
                     **limits,
                 )
                 tokens += int((output[:, 1:] != PAD).sum())

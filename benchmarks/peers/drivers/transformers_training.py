@@ -1,6 +1,6 @@
 """The plain loop that a user of Transformers would write: Marian, batches of alike lengths, Adam.
 
-python transformers_training.py SHAPE PAIRS STEPS REPORT TOKENS [--bfloat16]
+python transformers_training.py SHAPE PAIRS STEPS WINDOW TOKENS [--bfloat16]
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("shape", type=json.loads)
     parser.add_argument("pairs")
     parser.add_argument("steps", type=int)
-    parser.add_argument("report", type=int)
+    parser.add_argument("window", type=int)
     parser.add_argument("tokens", type=int)
     parser.add_argument("--bfloat16", action="store_true")
     options = parser.parse_args()
@@ -75,9 +75,10 @@ def main() -> None:
             optimizer.zero_grad(set_to_none=True)
             step += 1
             tokens += int((target != PAD).sum())
-            if step % options.report == 0:
+            if step % options.window == 0:
                 now = time.perf_counter()
-                tell(step=step, tokens_per_second=tokens / (now - began), loss=float(loss.detach()))
+                rate, mean = tokens / (now - began), tokens / options.window
+                tell(step=step, tokens_per_second=rate, tokens=mean, loss=float(loss.detach()))
                 tokens, began = 0, now
             if step == options.steps:
                 break

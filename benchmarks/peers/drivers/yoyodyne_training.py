@@ -3,7 +3,7 @@
 Batches are of so many pairs, not of tokens, and are not sorted by length. Embeddings are tied between source and
 target, the output layer is apart.
 
-python yoyodyne_training.py SHAPE PAIRS FOLDER STEPS REPORT TOKENS
+python yoyodyne_training.py SHAPE PAIRS FOLDER STEPS WINDOW TOKENS
 """
 
 import json
@@ -21,8 +21,8 @@ from yoyodyne.models import modules
 class Clock(callbacks.Callback):  # type: ignore[misc]
     """Counts target tokens."""
 
-    def __init__(self, report: int) -> None:
-        self.report = report
+    def __init__(self, window: int) -> None:
+        self.window = window
         self.steps = self.tokens = 0
         self.began = 0.0
 
@@ -32,13 +32,14 @@ class Clock(callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, trainer: Any, model: Any, outputs: Any, batch: Any, number: int) -> None:  # noqa: ARG002
         self.steps += 1
         self.tokens += int((batch.target.tensor != PAD).sum())
-        if self.steps % self.report == 0:
+        if self.steps % self.window == 0:
             now = time.perf_counter()
-            tell(step=self.steps, tokens_per_second=self.tokens / (now - self.began))
+            rate, mean = self.tokens / (now - self.began), self.tokens / self.window
+            tell(step=self.steps, tokens_per_second=rate, tokens=mean)
             self.tokens, self.began = 0, now
 
 
-def main(shape: dict[str, int], pairs: str, folder: str, steps: int, report: int, tokens: int) -> None:
+def main(shape: dict[str, int], pairs: str, folder: str, steps: int, window: int, tokens: int) -> None:
     lengths = [line.split("\t")[1].count(" ") + 2 for line in Path(pairs).read_text(encoding="utf-8").splitlines()]
     Path(folder).mkdir(parents=True, exist_ok=True)
     module = data.DataModule(
@@ -71,7 +72,7 @@ def main(shape: dict[str, int], pairs: str, folder: str, steps: int, report: int
     trainer = trainers.Trainer(
         accelerator="cpu",
         max_steps=steps,
-        callbacks=[Clock(report)],
+        callbacks=[Clock(window)],
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,

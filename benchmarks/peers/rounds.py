@@ -1,0 +1,106 @@
+"""Which cells are run in which round, how long that takes, and when it ends.
+
+In the first round everything runs. In the others only what decides: ours, and of the peers of a row the best two (a
+row is what stands side by side: one model, one precision, one setting of the allocator). What is far behind, or does
+not run at all, has its figures of the first round; and where regard is far slower in bfloat16 than in float32 (a
+processor without it), so have all trainings in it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peers.cells import OURS, SLOW, Cell
+from peers.record import is_done
+
+Record = Mapping[str, Any]
+LEADERS = 2
+HOPELESS = 0.75
+"""Of the rate in float32."""
+
+GUESSES = {"start": 4.0, "limit": 30.0, "train": 35.0, "decode": 40.0}
+"""Seconds of a cell that was never run."""
+
+DECIDES = "forced batch 64 beam 5"
+"""The setting by which peers that decode are ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A cell in a round."""
+
+    number: int
+    cell: Cell
+
+
+def rate_of(record: Record, cell: Cell) -> float:
+    """Of the first round; 0 where there is none."""
+    first: Mapping[str, Any] = next(iter(record["cells"].get(cell.key, [])), {})
+    if cell.kind == "train":
+        return float(first.get("rate", 0.0))
+    return float(first.get("figures", {}).get(DECIDES, {}).get("rate", 0.0))
+
+
+def row(cell: Cell) -> tuple[str, ...]:
+    """What stands side by side."""
+    if cell.kind == "decode":
+        return (cell.kind, cell.model, cell.precision, "engine" if cell.system == "ctranslate2" else "")
+    return (cell.kind, cell.model, cell.precision, str(cell.tuned))
+
+
+def is_hopeless(record: Record, model: str) -> bool:
+    """Whether bfloat16 is no choice on this machine."""
+    own = [Cell(kind="train", system=OURS, model=model, precision=name) for name in ("float32", "bfloat16")]
+    full, half = (rate_of(record, cell) for cell in own)
+    return 0 < half < HOPELESS * full
+
+
+def decides(record: Record, cell: Cell, cells: Iterable[Cell]) -> bool:
+    """Whether a cell runs after the first round; before that is over, whether it will by what is known of it."""
+    rounds = record["cells"].get(cell.key, [])
+    if not rounds:
+        return cell.system not in SLOW
+    if cell.kind == "train" and cell.precision == "bfloat16" and is_hopeless(record, cell.model):
+        return False
+    if cell.system == OURS or "fault" in rounds[0]:
+        return cell.system == OURS
+    if cell.kind in ("start", "limit"):
+        return True
+    mine = rate_of(record, cell)
+    rivals = [one for one in cells if one.system != OURS and one.kind == cell.kind and row(one) == row(cell)]
+    return sum(rate_of(record, one) > mine for one in rivals) < LEADERS
+
+
+def turns(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) -> list[Turn]:
+    """All that is left to do, in order."""
+    return [
+        Turn(number, cell)
+        for number in range(1, rounds + 1)
+        for cell in cells
+        if not is_done(record, cell.key, number, retry=retry) and (number == 1 or decides(record, cell, cells))
+    ]
+
+
+def expected(record: Record, cell: Cell) -> float:
+    """Seconds that a cell takes: as many as last time, or as others of its kind."""
+    known = [one["took"] for one in record["cells"].get(cell.key, []) if "took" in one]
+    if known:
+        return float(known[-1])
+    return GUESSES[cell.kind]
+
+
+def minutes_left(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) -> float:
+    return sum(expected(record, turn.cell) for turn in turns(record, cells, rounds, retry=retry)) / 60
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Until when cells may run; what does not fit any more is not begun."""
+
+    minutes: float | None
+    began: float
+    clock: Callable[[], float] = time.monotonic
+
+    def allows(self, seconds: float) -> bool:
+        return self.minutes is None or self.clock() - self.began + seconds <= 60 * self.minutes
