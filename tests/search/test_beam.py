@@ -260,7 +260,7 @@ def test_best_continuations_equal_sorting_them_all(count: int, forbidden: tuple[
 
 
 @pytest.mark.parametrize("vocabulary", [33, 95, 96, 97, 160, 1000])
-@pytest.mark.parametrize("count", [1, 5, 12, 300, 5000])
+@pytest.mark.parametrize("count", [1, 5, 12, 300, 700])
 def test_the_best_of_a_large_vocabulary_equal_sorting_them_all(vocabulary: int, count: int) -> None:
     generator = torch.Generator().manual_seed(vocabulary + count)
     scores = torch.randn(3, 4, generator=generator, dtype=torch.float64)
