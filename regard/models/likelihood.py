@@ -35,15 +35,16 @@ def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: f
 def log_normaliser(logits: Tensor) -> Tensor:
     """log Σ exp: (..., V) → (...), with exponentials that stay in the cache.
 
-    Logits are seldom so large that they must be shifted first: whether they were is seen by the sums.
+    Logits are seldom so large that they must be shifted first: whether they were is seen by the sums, row by row, so
+    that no row depends on others.
     """
     rows = logits.flatten(0, -2)
     at_a_time = max(1, AT_A_TIME // logits.size(-1))
-    parts = [part.exp().sum(-1) for part in rows.split(at_a_time)]
-    sums = parts[0] if len(parts) == 1 else torch.cat(parts)
-    if len(sums) and not bool((sums.log().abs() < MODERATE).all()):
-        return logits.logsumexp(-1)
-    return sums.log().view(logits.shape[:-1])
+    found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
+    extreme = ~(found.abs() < MODERATE)
+    if bool(extreme.any()):
+        found[extreme] = rows[extreme].logsumexp(-1)
+    return found.view(logits.shape[:-1])
 
 
 def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:

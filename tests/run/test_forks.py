@@ -41,6 +41,14 @@ def test_answers_come_in_the_order_of_the_lines(count: int, processes: int) -> N
     assert children() == before
 
 
+@pytest.mark.timeout(60)
+def test_long_lines_do_not_block_each_other() -> None:
+    """Tasks and answers that no pipe can hold."""
+    lines = [f"{number} {'x' * 3000}" for number in range(3000)]
+    said = b"".join(one.content for one in answers(iter(lines), shout, 2)).decode().splitlines()
+    assert said == [f"{line.upper()} there" for line in lines]
+
+
 @pytest.mark.parametrize("count", [3, 16, 100, 128, 129, 1000, 2048, 4100])
 def test_parts_are_alike_and_lose_nothing(count: int) -> None:
     parts = list(cut_evenly(texts(count), 2))
