@@ -65,6 +65,37 @@ def memory_peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def memory_free() -> int | None:
+    """Bytes that this process may still take, by the system and by the limit of its container; None if not told."""
+    found = [free for free in (_available(), _left_in_container()) if free is not None]
+    return min(found, default=None)
+
+
+def _available() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _left_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What the limit of a container leaves; what is kept of files can be taken back at any time, and is left."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most = int((folder / limit).read_text())
+            now = int((folder / used).read_text())
+            stat = dict(line.split() for line in (folder / used).with_name("memory.stat").read_text().splitlines())
+            files = int(stat.get("inactive_file", 0))
+        except (OSError, ValueError):  # no limit, or no container
+            continue
+        return max(0, most - now + files)
+    return None
+
+
 def keep_torch_quiet() -> None:
     """Let the C++ side of torch tell of errors only: what it warns of in each of several processes is known."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

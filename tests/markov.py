@@ -62,7 +62,7 @@ class Markov:
         self.steps += 1
         log_probabilities = self.table[state.tables.unsqueeze(1), state.digests, tokens]
         digests = (3 * state.digests + tokens) % DIGESTS
-        return Step(log_probabilities=log_probabilities, state=MarkovState(tables=state.tables, digests=digests))
+        return Step(logits=log_probabilities, state=MarkovState(tables=state.tables, digests=digests))
 
     def following(self, table: int) -> Callable[[tuple[int, ...]], list[float]]:
         """log p(· | tokens), looked up without any state."""

@@ -15,6 +15,7 @@ from regard.cli import (
     compare,
     data,
     demo,
+    estimate,
     evaluate,
     export,
     human,
@@ -57,6 +58,7 @@ def common(
 
 app.command("demo")(stopping_at_once()(demo.demo))
 app.command("new")(new.new)
+app.command("estimate")(estimate.estimate)
 app.command("train")(stopping_at_once()(train.train))
 app.command("predict")(predict.predict)
 app.command("rerank")(rerank.rerank)

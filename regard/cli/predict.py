@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -94,7 +95,11 @@ def predict(
         None, "--on", metavar="PLACE", help="Of --output: here (as it is), ray, or ray=ADDRESS of a cluster."
     ),
     workers: int | None = typer.Option(
-        None, "--workers", min=1, max=65536, help="Of --output: so many processes of one thread."
+        None,
+        "--workers",
+        min=1,
+        max=65536,
+        help="So many processes of one thread; as it is, one for each core (Linux), and one in all for --output.",
     ),
     shard_lines: int | None = typer.Option(
         None, "--shard-lines", min=1, help="Of --output: lines that are predicted and saved as one; 1024 as it is."
@@ -113,8 +118,10 @@ def predict(
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
     if engine == "native" and output is not None:
         raise UsageError("--engine is for streams: leave it out, or leave out --output")
-    bulk = {"--on": on, "--workers": workers, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
+    bulk = {"--on": on, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
+    if workers is not None and output is None and (at_once or engine != "torch"):
+        raise UsageError("--workers: lines that are answered at once, or by an engine, have one process; leave it out")
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
@@ -146,6 +153,9 @@ def predict(
 
     demands = {"forbid": forbid, "force": force, "glossary": glossary, "only": only, "matching": matching}
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
+    file = files[0] if files else STDIN
+    typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
+    processes = _processes(workers, alone=output is not None or typed or engine != "torch")
     model = open_runs(
         run,
         others,
@@ -161,7 +171,7 @@ def predict(
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.longest_source
     if output is None:
-        ledger, tally = _stream(model, asked, files[0] if files else STDIN, at_once=at_once)
+        ledger, tally = _stream(model, asked, file, typed=typed, processes=processes)
     else:
         crew, checksums = hire(on or "here", workers, model=model, asked=asked)
         del model  # workers have their own
@@ -171,6 +181,16 @@ def predict(
         ledger, tally = counts.ledger, counts.tally
     for warning in (*_findings(ledger), *tally.told(limit)):
         typer.echo(f"regard: {warning}", err=True)
+
+
+def _processes(workers: int | None, *, alone: bool) -> int:
+    """How many processes predict a stream."""
+    if alone:
+        return 1
+
+    from regard.run.forks import usual_processes
+
+    return workers or usual_processes()
 
 
 def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list[str]) -> None:
@@ -186,25 +206,32 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
         raise UsageError("--at-once is for pipes; leave it out, or leave out --output")
 
 
-def _stream(model: "Model", asked: "Asked", file: str, *, at_once: bool) -> "tuple[Ledger, Tally]":
+def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes: int) -> "tuple[Ledger, Tally]":
     """Write outputs as they come, and count what was cut or could not be read."""
     from regard.cli.console import standard_output
     from regard.data import Ledger, read_lines
+    from regard.run.forks import answers
+    from regard.run.shards import ShardPredictor
     from regard.run.written import Tally
 
     ledger, tally = Ledger(), Tally()
     lines = read_lines(file, bad_lines="blank", ledger=ledger)
-    typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
-    predictions = model.predict_many(
-        lines,
-        options=asked.options,
-        prefix=asked.prefix,
-        constraint=asked.constraint,
-        risk=asked.risk,
-        capture=asked.form.align,
-        ahead=1 if typed else None,
-    )
     with standard_output() as output:
+        if processes > 1:
+            with closing(answers(lines, ShardPredictor(model, asked).answer, processes)) as found:
+                for answer in found:
+                    output.write(answer.content.decode())
+                    tally.include(answer.tally)
+            return ledger, tally
+        predictions = model.predict_many(
+            lines,
+            options=asked.options,
+            prefix=asked.prefix,
+            constraint=asked.constraint,
+            risk=asked.risk,
+            capture=asked.form.align,
+            ahead=1 if typed else None,
+        )
         for number, prediction in enumerate(predictions, start=1):
             tally.add(f"line {number}", prediction)
             for line in asked.form.lines(prediction, number):

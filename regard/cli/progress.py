@@ -16,6 +16,7 @@ from regard.training import (
     LeftOut,
     Sampled,
     Saved,
+    Settled,
     Shown,
     Skipped,
     Started,
@@ -58,6 +59,9 @@ class TrainingProgress:
                     self.console.print(line)
             case LeftOut(lines=lines):
                 self.left_out = True
+                for line in lines:
+                    self.console.print(line)
+            case Settled(lines=lines):
                 for line in lines:
                     self.console.print(line)
             case Started():

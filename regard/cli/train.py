@@ -131,7 +131,8 @@ def _assist(files: list[str], overrides: list[str], processes: "Processes") -> N
 
 def _oversubscribed(recipe: "Recipe", processes: "Processes") -> str:
     """A warning where the threads of all processes here are more than the cores."""
-    threads = recipe.training.threads or 1
+    wanted = recipe.training.threads
+    threads = wanted if isinstance(wanted, int) else 1
     if processes.local_world == 1 or threads * processes.local_world <= cores():
         return ""
     return (

@@ -78,6 +78,20 @@ class StoreCorpus:
         more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
         return f"epoch {cursor.epoch + 1}, batch {cursor.position + 1}: {', '.join(map(str, places[:PLACES]))}{more}"
 
+    def largest(self, parts: int) -> list[Batch]:
+        """Micro-batches that need most memory: those with most items, and those with most pairs of items in a row."""
+        plan = self._order.plan(0)
+        sizes = self._lengths.reshape(len(self._lengths), -1).astype(np.int64) + 1  # (n, S)
+        longest = np.stack([sizes[rows].max(axis=0) for rows in plan])  # (B, S)
+        counts = np.array([len(rows) for rows in plan])
+        places = {int((counts * (longest**power).sum(axis=1)).argmax()) for power in (1, 2)}
+        found = []
+        for rows in (plan[place] for place in sorted(places)):
+            count = min(parts, len(rows))
+            dealt = deal(rows, count, lengths=self._lengths[rows]) if count > 1 else [rows]
+            found.append(self.batch(max(dealt, key=len), 0))
+        return found
+
     def once(self) -> Iterator[Batch]:
         """Every pair once, in a fixed order, as it is."""
         for rows in self._order.plan(0):

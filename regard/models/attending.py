@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.models.memory import Memory, lengthen
 from regard.nn import Keys
+from regard.nn.unrolled import AnyAttention, AttentionLoop, attention_loop
 
 
 class Attending(Protocol):
@@ -41,6 +42,13 @@ class Attended:
     def permitted(self) -> Tensor:
         """The mask as attention takes it: (S, 1, 1, N)."""
         return self.mask[:, None, None, :]
+
+    def loop(self, attention: Attending, steps: int) -> AttentionLoop:
+        """For one query of each sentence, step after step."""
+        own = attention_loop(attention, self.keys, self.mask, steps)
+        if own is not None:
+            return own
+        return AnyAttention(lambda queries: attention.attend(queries, self.keys, self.permitted))
 
     def select(self, sentences: Tensor) -> "Attended":
         keys = replace(self.keys, keys=self.keys.keys[sentences], values=self.keys.values[sentences])

@@ -5,6 +5,7 @@ state, D width, C context width, G blocks.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -15,6 +16,8 @@ from regard.models.bridge import Bridge
 from regard.models.contracts import Decoder, State
 from regard.models.memory import Memory
 from regard.nn import Embedding, Keys, Recurrent, Site, dropout, visit
+from regard.nn.loops import LoopLinear
+from regard.nn.unrolled import NetworkLoop, can_unroll
 
 
 class Combine(nn.Module, ABC):
@@ -25,6 +28,14 @@ class Combine(nn.Module, ABC):
     @abstractmethod
     def forward(self, state: Tensor, context: Tensor) -> Tensor:
         """(..., D), (..., C) → (..., width)."""
+
+    def looped(self, steps: int, like: Tensor) -> "Looped":  # noqa: ARG002
+        """The same for each of so many steps, of states (B, D) that are like those."""
+        return lambda _, state, context: self(state, context)
+
+
+Looped = Callable[[int, Tensor, Tensor], Tensor]
+"""Step, state (B, D), context (B, C) → (B, width)."""
 
 
 class AttentionalVector(Combine):
@@ -37,6 +48,12 @@ class AttentionalVector(Combine):
 
     def forward(self, state: Tensor, context: Tensor) -> Tensor:
         return torch.tanh(self.linear(torch.cat((context, state), dim=-1)))
+
+    def looped(self, steps: int, like: Tensor) -> Looped:
+        weight = self.linear.weight
+        parts = weight.split((weight.size(1) - like.size(-1), like.size(-1)), dim=1)
+        linear = LoopLinear(like.new_zeros(1).expand(steps, len(like), self.width), *parts)
+        return lambda step, state, context: torch.tanh(linear(step, context, state))
 
 
 class SideBySide(Combine):
@@ -151,14 +168,31 @@ class AttentiveDecoder(Decoder):
         start = self.bridge.start(memory)  # (B, L, P, D)
         if self.from_fed is None:
             return self._combined(self.network.roll(embedded, start), attended)
-        products = self.network.products(embedded)  # (B, M, G·D)
+        if can_unroll(self.network):
+            return self._unrolled(embedded, attended, start)
         cell = start.unsqueeze(1)
         fed = self._nothing(cell)
         said: list[Tensor] = []
-        for item in range(inputs.size(1)):
-            fed, cell = self._advance(products[:, item : item + 1], attended, cell, fed)
+        for products in self.network.products(embedded).split(1, dim=1):  # (B, 1, G·D)
+            fed, cell = self._advance(products, attended, cell, fed)
             said.append(fed)
         return torch.cat(said, dim=1)
+
+    def _unrolled(self, embedded: Tensor, attended: Attended, start: Tensor) -> Tensor:
+        """The steps of `_advance` with input feeding, for inputs (B, M, D) that are all known."""
+        assert self.from_fed is not None
+        steps = embedded.size(1)
+        network = NetworkLoop(self.network, embedded, self.from_fed.weight)
+        attention = attended.loop(self.attention, steps)
+        states = network.start(start)
+        combine = self.combine.looped(steps, states[-1][0])
+        fed = start.new_zeros(len(start), self.combine.width)
+        said: list[Tensor] = []
+        for step in range(steps):
+            output, states = network.step(step, states, fed)
+            fed = dropout(combine(step, output, attention.attend(step, output)), self.dropout, self.training)
+            said.append(fed)
+        return torch.stack(said, dim=1)
 
     def start(self, memory: Memory) -> RecurrentState:
         cell = self.bridge.start(memory).unsqueeze(1)

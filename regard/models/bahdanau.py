@@ -11,6 +11,7 @@ from regard.models.bridge import Bridge
 from regard.models.contracts import Decoder, State
 from regard.models.memory import Memory
 from regard.nn import Embedding, Maxout, Recurrent, Site, dropout, visit
+from regard.nn.unrolled import NetworkLoop, can_unroll
 
 
 class BahdanauDecoder(Decoder):
@@ -60,13 +61,21 @@ class BahdanauDecoder(Decoder):
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         """Only attention and recurrence run step by step; all else is one product over all steps."""
         embedded = self._embed(inputs)  # (B, M, D)
-        products = self.network.products(embedded)  # (B, M, G·D)
         attended = Attended.prepared(self.attention, memory)
-        states = self.bridge.start(memory).unsqueeze(1)  # (B, 1, L, P, D)
+        start = self.bridge.start(memory)  # (B, L, P, D)
         before: list[Tensor] = []
         contexts: list[Tensor] = []
-        for item in range(inputs.size(1)):
-            last, context, states = self._advance(products[:, item : item + 1], attended, states)
+        if can_unroll(self.network):
+            network = NetworkLoop(self.network, embedded, self.from_context.weight)
+            attention, parts = attended.loop(self.attention, inputs.size(1)), network.start(start)
+            for step in range(inputs.size(1)):
+                before.append(parts[-1][0])
+                contexts.append(attention.attend(step, before[-1]))
+                _, parts = network.step(step, parts, contexts[-1])
+            return self._deep(torch.stack(before, dim=1), embedded, torch.stack(contexts, dim=1))
+        states = start.unsqueeze(1)  # (B, 1, L, P, D)
+        for products in self.network.products(embedded).split(1, dim=1):  # (B, 1, G·D)
+            last, context, states = self._advance(products, attended, states)
             before.append(last)
             contexts.append(context)
         return self._deep(torch.cat(before, dim=1), embedded, torch.cat(contexts, dim=1))

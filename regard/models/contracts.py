@@ -37,12 +37,21 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a scorer says after reading one more token in each row."""
+    """What a scorer says after reading one more token in each row: log p = logits - normaliser.
 
-    log_probabilities: Tensor  # (S, K, V)
+    The difference is made for all tokens only where somebody needs it: a beam looks at a few of them.
+    """
+
+    logits: Tensor  # (S, K, V)
     state: State
+    normaliser: Tensor | None = None  # (S, K); None where the logits are log-probabilities
     coverage: Tensor | None = None  # (S, K) log-coverage of the source so far, where a scorer tells it; at most 0
     fusion: Tensor | None = None  # (S, K, V) what a language model adds to the choice, weighted; at most 0
+
+    @property
+    def log_probabilities(self) -> Tensor:
+        """(S, K, V)."""
+        return self.logits if self.normaliser is None else self.logits - self.normaliser.unsqueeze(2)
 
 
 class Scorer(Protocol):

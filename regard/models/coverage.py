@@ -6,7 +6,7 @@ log-coverage = Σ_j log min(Σ_i a_ij, 1), where a_ij is the attention to positi
 Shapes: S sentences, K beams, N memory positions, H heads.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -95,4 +95,4 @@ class Covering:
             covered = covered + _wide(weights, covered.size(2))
             told = covered.clamp(LEAST, 1.0).log().masked_fill(~state.mask.unsqueeze(1), 0.0).sum(2)  # (S, K)
         following = CoveringState(inner=step.state, covered=covered, mask=state.mask)
-        return Step(log_probabilities=step.log_probabilities, state=following, coverage=told)
+        return replace(step, state=following, coverage=told)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Decoder, Encoder, Joining, Loss, State, Step, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, log_normaliser
 
 
 class EncoderDecoder(System):
@@ -45,4 +45,5 @@ class EncoderDecoder(System):
 
     def step(self, tokens: Tensor, state: State) -> Step:
         hidden, state = self.decoder.step(tokens, state)
-        return Step(log_probabilities=self.decoder.logits(hidden).log_softmax(-1), state=state)
+        logits = self.decoder.logits(hidden)
+        return Step(logits=logits, normaliser=log_normaliser(logits), state=state)

@@ -75,7 +75,7 @@ class Ensemble:
         assert isinstance(state, JointState)
         steps = [one.step(tokens, own) for one, own in zip(self.members, state.members, strict=True)]
         return Step(
-            log_probabilities=self._together([step.log_probabilities for step in steps]),
+            logits=self._together([step.log_probabilities for step in steps]),
             state=JointState(tuple(step.state for step in steps)),
             coverage=steps[0].coverage,
         )

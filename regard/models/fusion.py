@@ -7,6 +7,7 @@ Shapes: S sentences, K beams, V vocabulary.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -49,9 +50,8 @@ class Fusion:
             one.step(tokens, own) for one, own in zip((self.scorer, self.language_model), state.members, strict=True)
         )
         said = other.log_probabilities
-        return Step(
-            log_probabilities=step.log_probabilities,
+        return replace(
+            step,
             state=JointState((step.state, other.state)),
-            coverage=step.coverage,
             fusion=said * self.weight if self.weight else torch.zeros_like(said),
         )

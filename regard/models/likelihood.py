@@ -6,12 +6,20 @@ Shapes: B rows, M places, R places that are asked about, V vocabulary, D width.
 """
 
 from collections.abc import Callable
+from typing import Final
 
+import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.models.contracts import Loss
 from regard.nn import Projection, projected_cross_entropy
+
+MODERATE: Final = 45.0
+"""A sum of exponentials between exp(±45) has lost nothing to the limits of single precision."""
+
+AT_A_TIME: Final = 1 << 18
+"""Exponentials that are there at once."""
 
 Project = Callable[[Tensor], Projection]
 """(R, D) → logits (R, V) to be made."""
@@ -22,6 +30,21 @@ def likelihood_loss(hidden: Tensor, project: Project, batch: Batch, smoothing: f
     asked = hidden[batch.mask]  # (R, D)
     total, likelihood = projected_cross_entropy(project(asked), batch.outputs[batch.mask], smoothing)
     return Loss(sum=total, count=asked.size(0), parts={"likelihood": likelihood})
+
+
+def log_normaliser(logits: Tensor) -> Tensor:
+    """log Σ exp: (..., V) → (...), with exponentials that stay in the cache.
+
+    Logits are seldom so large that they must be shifted first: whether they were is seen by the sums, row by row, so
+    that no row depends on others.
+    """
+    rows = logits.flatten(0, -2)
+    at_a_time = max(1, AT_A_TIME // logits.size(-1))
+    found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
+    extreme = ~(found.abs() < MODERATE)
+    if bool(extreme.any()):
+        found[extreme] = rows[extreme].logsumexp(-1)
+    return found.view(logits.shape[:-1])
 
 
 def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:

@@ -1,10 +1,9 @@
 """Transformer encoder and decoder (Vaswani et al. 2017).
 
-Shapes: B rows, N source items, M target items, S sentences, K beams, T items seen so far, G key heads, D width,
-E width of a head.
+Shapes: B rows, N source items, M target items, S sentences, K beams, G key heads, D width, E width of a head.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +21,9 @@ from regard.nn import (
     dropout,
     visit,
 )
+from regard.nn.lean import LeanLayer
+from regard.nn.past import Past, Reading
+from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
 
 
@@ -80,70 +82,45 @@ class TransformerEncoder(Encoder):
 
 @dataclass(frozen=True, slots=True)
 class TransformerState:
-    """Keys and values of what each row has read, aligned at the end: the newest item is the last.
-
-    A sentence that joined later has fewer items; its first columns are padding.
-    """
+    """The memory of each sentence, and what its rows have read."""
 
     memory: tuple[Keys, ...]  # per layer (S, G, N, E); empty where there is no source
     memory_mask: Tensor  # (S, N)
-    past: tuple[Keys, ...]  # per layer (S, K, G, T, E); empty before the first step
+    padded: bool  # whether the mask hides anything
+    past: Past
     lengths: Tensor  # (S,) items read
+    lean: tuple[LeanLayer, ...] = ()  # the layers as plain calls, where they have the usual parts
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "TransformerState":
-        """Rows move by copying their keys and values; the memory moves only with its sentence."""
+        """Beams move in a table; what was read, and the memory, move with their sentence only."""
+        past = self.past.select(sentences, beams)
         if sentences is None:
-            from_ = torch.arange(beams.size(0), device=beams.device)
-            memory, mask, lengths = self.memory, self.memory_mask, self.lengths
-        else:
-            from_, mask, lengths = sentences, self.memory_mask[sentences], self.lengths[sentences]
-            memory = tuple(Keys(keys=keys.keys[sentences], values=keys.values[sentences]) for keys in self.memory)
-        seen = int(lengths.max()) if len(lengths) else 0
-        rows = from_.unsqueeze(1)
-        past = tuple(
-            Keys(
-                keys=_newest(keys.keys, seen)[rows, beams],
-                values=_newest(keys.values, seen)[rows, beams],
-            )
-            for keys in self.past
+            return replace(self, past=past)
+        return TransformerState(
+            memory=tuple(Keys(keys=keys.keys[sentences], values=keys.values[sentences]) for keys in self.memory),
+            memory_mask=self.memory_mask[sentences],
+            padded=self.padded,
+            past=past,
+            lengths=self.lengths[sentences],
+            lean=self.lean,
         )
-        return TransformerState(memory=memory, memory_mask=mask, past=past, lengths=lengths)
 
     def join(self, other: "TransformerState") -> "TransformerState":
-        items = max(self.memory_mask.size(1), other.memory_mask.size(1))
+        mine, theirs = self.memory_mask.size(1), other.memory_mask.size(1)
+        items = max(mine, theirs)
         return TransformerState(
-            memory=tuple(
-                _join(*pair, items, front=False, dim=2) for pair in zip(self.memory, other.memory, strict=True)
-            ),
+            memory=tuple(_join(*pair, items) for pair in zip(self.memory, other.memory, strict=True)),
             memory_mask=torch.cat((lengthen(self.memory_mask, items), lengthen(other.memory_mask, items))),
-            past=self._join_past(other),
+            padded=self.padded or other.padded or mine != theirs,
+            past=self.past.join(other.past),
             lengths=torch.cat((self.lengths, other.lengths)),
+            lean=self.lean,
         )
 
-    def _join_past(self, other: "TransformerState") -> tuple[Keys, ...]:
-        if not self.past and not other.past:
-            return ()
-        mine, theirs = self._filled(other), other._filled(self)
-        seen = max(mine[0].keys.size(3), theirs[0].keys.size(3))
-        return tuple(_join(*pair, seen, front=True, dim=3) for pair in zip(mine, theirs, strict=True))
 
-    def _filled(self, other: "TransformerState") -> tuple[Keys, ...]:
-        """The past, or no items in the shape of the other's past."""
-        if self.past:
-            return self.past
-        _, beams, heads, _, size = other.past[0].keys.shape
-        nothing = other.past[0].keys.new_zeros(len(self.lengths), beams, heads, 0, size)
-        return tuple(Keys(keys=nothing, values=nothing) for _ in other.past)
-
-
-def _newest(rows: Tensor, seen: int) -> Tensor:
-    """The last `seen` items of (S, K, G, T, E)."""
-    return rows[:, :, :, rows.size(3) - seen :]
-
-
-def _join(first: Keys, second: Keys, items: int, *, front: bool, dim: int) -> Keys:
+def _join(first: Keys, second: Keys, items: int) -> Keys:
     def both(one: Tensor, other: Tensor) -> Tensor:
-        return torch.cat((lengthen(one, items, dim=dim, front=front), lengthen(other, items, dim=dim, front=front)))
+        return torch.cat((lengthen(one, items, dim=2), lengthen(other, items, dim=2)))
 
     return Keys(keys=both(first.keys, second.keys), values=both(first.values, second.values))
 
@@ -208,41 +185,43 @@ class TransformerDecoder(Decoder):
         return self.norm(states)
 
     def start(self, memory: Memory) -> TransformerState:
+        sentences = memory.mask.size(0)
         return TransformerState(
             memory=tuple(keys for layer in self._layers() if (keys := layer.prepare(memory.states)) is not None),
             memory_mask=memory.mask,
-            past=(),
-            lengths=torch.zeros(memory.mask.size(0), dtype=torch.long, device=memory.mask.device),
+            padded=not bool(memory.mask.all()),
+            past=Past.start(sentences, memory.states),
+            lengths=torch.zeros(sentences, dtype=torch.long, device=memory.mask.device),
+            lean=self._lean(),
         )
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         assert isinstance(state, TransformerState)
-        sentences, beams = tokens.shape
         states = self.embedding_norm(self.positions.step(self.embedding(tokens), state.lengths))  # (S, K, D)
         states = visit(Site("decoder", "embedding"), states)
-        mask = state.memory_mask[:, None, None, :]
-        lengths = state.lengths + 1
-        seen = torch.arange(int(lengths.max()) if sentences else 0, device=lengths.device)
-        past_mask = seen >= seen.numel() - lengths.unsqueeze(1)  # (S, T)
-        past_mask = past_mask.repeat_interleave(beams, dim=0)[:, None, None, :]
-        relations = self.positions.newest(states, state.lengths, seen.numel())
-        new: list[Keys] = []
-        for index, layer in enumerate(self._layers()):
-            past = _rows(state.past[index]) if state.past else None
-            memory = state.memory[index] if state.memory else None
-            states, keys = layer.step(states, past, past_mask, memory, mask, relations)
-            new.append(_grid(keys, sentences, beams))
-        return self.norm(states), TransformerState(
-            memory=state.memory, memory_mask=state.memory_mask, past=tuple(new), lengths=lengths
-        )
+        mask = state.memory_mask[:, None, None, :] if state.padded else None
+        past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
+        memory = state.memory or (None,) * len(self.layers)
+        if state.lean and not anyone_watches():
+            seen = past.seen.unsqueeze(1)
+            for lean, keys in zip(state.lean, memory, strict=True):
+                states = lean.step(states, past, seen, keys, mask)
+        else:
+            reading = self._reading(states, past, lengths)
+            for layer, keys in zip(self._layers(), memory, strict=True):
+                states = layer.step(states, reading, keys, mask)
+        return self.norm(states), replace(state, past=past, lengths=lengths)
 
+    def _lean(self) -> tuple[LeanLayer, ...]:
+        """The layers as plain calls; none where one of them, or their positions, cannot be had so."""
+        if self.positions.related is not None:
+            return ()
+        lean = [LeanLayer.of(layer) for layer in self._layers()]
+        return tuple(one for one in lean if one is not None) if all(lean) else ()
 
-def _rows(keys: Keys) -> Keys:
-    """(S, K, G, T, E) → (S·K, G, T, E)."""
-    return Keys(keys=keys.keys.flatten(0, 1), values=keys.values.flatten(0, 1))
-
-
-def _grid(keys: Keys, sentences: int, beams: int) -> Keys:
-    """(S·K, G, T, E) → (S, K, G, T, E)."""
-    shape = (sentences, beams)
-    return Keys(keys=keys.keys.unflatten(0, shape), values=keys.values.unflatten(0, shape))
+    def _reading(self, states: Tensor, past: Past, lengths: Tensor) -> Reading:
+        if self.positions.related is None:
+            return Reading(past, None, None, lengths)
+        longest = int(lengths.max()) if len(lengths) else 0
+        here, each = (self.positions.newest(part, lengths - 1, longest) for part in (states[:, :1], states))
+        return Reading(past, here, each, lengths)

@@ -98,6 +98,11 @@ class Attention(nn.Module):
             raise ValueError(f"relative positions need a score that is a product, and {score} is none")
         self.relative = relative
 
+    @property
+    def apart(self) -> bool:
+        """Whether it must know which keys are those of one row, or has no fused kernel to look at those of several."""
+        return self.relative is not None or self.score.scale is None
+
     def prepare(self, states: Tensor, relations: Relations | None = None) -> Keys:
         """Keys and values of states (B, N, memory width), made once for any number of queries."""
         if self.key_value is not None:
@@ -207,7 +212,9 @@ def _past(query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
 
 
 def _added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Mask and bias (H, Q, N) as the fused kernel takes them: what is not permitted has a bias of -∞."""
+    """Mask and bias as the fused kernel takes them: what is not permitted has a bias of -∞."""
     if bias is None:
         return mask
-    return bias.unsqueeze(0) if mask is None else bias.masked_fill(~mask, -math.inf)
+    if mask is None:
+        return bias if bias.dim() == 4 else bias.unsqueeze(0)
+    return bias.masked_fill(~mask, -math.inf)

@@ -7,6 +7,7 @@ Shapes: B rows, S sentences, K beams, N items, I input width, D state width, P p
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,17 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.nn.cells import Cell, CellName, ElmanCell, GRUCell, LSTMCell, StepResult, build_cell
 from regard.nn.dropout import dropout as drop
+from regard.nn.loops import added_bias, can_loop, cell_loop
 from regard.nn.sites import Part, Site, visit, watched
+
+DENSE: Final = 0.75
+"""From this share of real items on a batch goes through the kernel with its padding: packing costs more."""
+
+SHUT: Final = 1e4
+"""What is added to a gate so that it is 0 or 1 to the bit, whatever else it sees."""
+
+ALIGNED: Final = 16
+"""Numbers that a row of inputs is lengthened by, so that rows begin where vectors can be read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,13 @@ def opposite(mask: Tensor) -> Tensor:
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - items, items)
 
 
+def last_real(rows: Tensor, mask: Tensor, otherwise: Tensor) -> Tensor:
+    """The last real item of each row (B, N, D), or where there is none its `otherwise` (B, D): (B, D)."""
+    last = (mask.sum(1) - 1).clamp(min=0)
+    found = rows[torch.arange(len(rows), device=rows.device), last]
+    return torch.where(mask.any(1, keepdim=True), found, otherwise)
+
+
 def pairs(rows: Tensor) -> Tensor:
     """Neighbours side by side: (B, N, ...) → (B, ⌈N/2⌉, 2, ...); the last item may have zeros beside it."""
     if rows.size(1) % 2:
@@ -75,25 +93,38 @@ class RecurrentLayer(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """(B, N, I), mask (B, N), state (B, P, D). Padding stands at the end and leaves the final state as it is."""
         if not self.cell.fused:
-            return self.steps(inputs, mask, state)
+            looped = can_loop(self.cell) and inputs.size(1) > 0
+            return self._looped(inputs, mask, state) if looped else self.steps(inputs, mask, state)
         if mask is None or bool(mask.all()):
             return self._fused(inputs, state)
-        if self.cell.parts > 1:
+        if self.cell.parts == 1:
+            outputs = self._fused(inputs, state).outputs  # the whole state, so the final one can be picked
+            return Sweep(outputs=outputs, final=last_real(outputs, mask, state[:, 0]).unsqueeze(1))
+        if int(mask.sum()) < DENSE * mask.numel():
             return self._packed(inputs, mask, state)
-        outputs = self._fused(inputs, state).outputs
-        last = (mask.sum(1) - 1).clamp(min=0)  # the output is the whole state, so the final one can be picked
-        final = outputs[torch.arange(len(outputs), device=outputs.device), last].unsqueeze(1)
-        return Sweep(outputs=outputs, final=torch.where(mask.any(1)[:, None, None], final, state))
+        return self._held(inputs, mask, state)
 
     def steps(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """The same, step by step."""
         products = self.inputs(inputs)  # (B, N, G·D)
         outputs: list[Tensor] = []
-        for item in range(inputs.size(1)):
-            new = self.cell.step(products[:, item], state).state
+        for item, product in enumerate(products.unbind(1)):
+            new = self.cell.step(product, state).state
             state = new if mask is None else torch.where(mask[:, item, None, None], new, state)
             outputs.append(state[:, 0])
         return Sweep(outputs=torch.stack(outputs, dim=1), final=state)
+
+    def _looped(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
+        """The same for a state of one part, whose weights learn after the loop."""
+        bias = self.inputs.bias + added_bias(self.cell)
+        bases = functional.linear(inputs.transpose(0, 1), self.inputs.weight, bias)  # (N, B, G·D)
+        loop, parts, said = cell_loop(self.cell, bases), tuple(state.unbind(1)), list[Tensor]()
+        for item in range(inputs.size(1)):
+            parts = loop.step(item, parts)
+            said.append(parts[0])
+        outputs = torch.stack(said, dim=1)
+        final = outputs[:, -1] if mask is None else last_real(outputs, mask, state[:, 0])
+        return Sweep(outputs=outputs, final=final.unsqueeze(1))
 
     def trace(self, inputs: Tensor, state: Tensor) -> list[StepResult]:
         """The states and gates of each step over (B, N, I) without padding."""
@@ -104,13 +135,14 @@ class RecurrentLayer(nn.Module):
             state = results[-1].state
         return results
 
-    def _weights(self) -> list[Tensor]:
-        recurrent = self.cell.recurrent
-        return [self.inputs.weight, recurrent.weight, self.inputs.bias, recurrent.bias]
+    def _weights(self, inputs: Tensor | None = None) -> list[Tensor]:
+        recurrent, inputs = self.cell.recurrent, self.inputs.weight if inputs is None else inputs
+        return [inputs, recurrent.weight, self.inputs.bias, recurrent.bias]
 
-    def _fused(self, inputs: Tensor, state: Tensor) -> Sweep:
+    def _fused(self, inputs: Tensor, state: Tensor, weight: Tensor | None = None) -> Sweep:
+        """`weight`: in the place of that of the inputs."""
         start = [part.unsqueeze(0).contiguous() for part in state.unbind(1)]  # (1, B, D) each
-        settings = (self._weights(), True, 1, 0.0, self.training, False, True)
+        settings = (self._weights(weight), True, 1, 0.0, self.training, False, True)
         match self.cell:
             case LSTMCell():
                 outputs, *final = torch.lstm(inputs, start, *settings)
@@ -121,6 +153,19 @@ class RecurrentLayer(nn.Module):
             case _:
                 raise AssertionError(f"{type(self.cell).__name__} has no fused kernel")
         return Sweep(outputs=outputs, final=torch.stack([part.squeeze(0) for part in final], dim=1))
+
+    def _held(self, inputs: Tensor, mask: Tensor, state: Tensor) -> Sweep:
+        """An LSTM in one call, with one more input that is 1 at padding: it shuts the input gate and opens the forget
+        gate wholly, so that the memory stays as it was after the last real item, to the bit.
+        """
+        width, room = self.cell.width, inputs.new_zeros(*mask.shape, ALIGNED)
+        room[..., 0] = ~mask
+        weight = self.inputs.weight
+        hold = weight.new_zeros(weight.size(0), ALIGNED)
+        hold[:width, 0], hold[width : 2 * width, 0] = -SHUT, SHUT
+        sweep = self._fused(torch.cat((inputs, room), dim=-1), state, torch.cat((weight, hold), dim=-1))
+        shown = last_real(sweep.outputs, mask, state[:, 0])
+        return Sweep(outputs=sweep.outputs, final=torch.stack((shown, sweep.final[:, 1]), dim=1))
 
     def _packed(self, inputs: Tensor, mask: Tensor, state: Tensor) -> Sweep:
         """An LSTM shows only a part of its state, so the kernel itself must stop at the end of each row."""

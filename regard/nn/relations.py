@@ -17,7 +17,7 @@ class Relations:
     the position of an item in its own row.
     """
 
-    bias: Tensor | None = None  # (H, Q, N) is added to the scores
+    bias: Tensor | None = None  # (H, Q, N), or (B, 1, Q, N) without a mask, is added to the scores
     turns: tuple[Tensor, Tensor] | None = None  # cosine and sine, (N, E / 2) or (B, 1, 1, E / 2), of the new items
     distances: Tensor | None = None  # (Q, N) position of the key minus that of the query
 

@@ -8,13 +8,16 @@ Shapes: B rows, Q queries, N keys, H heads, G key heads (each serves H / G heads
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 ScoreName = Literal["dot", "scaled_dot", "bilinear", "additive"]
+
+IN_CACHE: Final = 1 << 17
+"""Numbers that are worked on at once: half a megabyte in single precision."""
 
 
 class Score(nn.Module, ABC):
@@ -77,12 +80,69 @@ class AdditiveScore(Score):
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         heads, key_heads = self.query.size(0), self.key.size(0)
+        if heads == 1:
+            mapped = functional.linear(queries[:, 0], self.query[0])
+            return compare(mapped, keys[:, 0], self.energy[0])[0].unsqueeze(1)
         if heads != key_heads:
             keys = keys.repeat_interleave(heads // key_heads, dim=1)
         inner = torch.tanh(per_head(queries, self.query).unsqueeze(3) + keys.unsqueeze(2))  # (B, H, Q, N, A)
-        if heads == 1:
-            return functional.linear(inner, self.energy).squeeze(-1)
         return torch.einsum("bhqna,ha->bhqn", inner, self.energy)
+
+
+def compare(queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+    """vᵀ tanh(q + k) of each pair, and the keys again: (B, Q, A), (B, N, A), v (A,) → (B, Q, N), (B, N, A).
+
+    A few rows at a time, which a cache can hold. Where the same keys are compared step after step, each step can take
+    the keys that the one before it returned: their gradient is then one sum, to which each step adds in its turn.
+    """
+    scores, same = _Compared.apply(queries, keys, energy.to(queries.dtype))  # type: ignore[no-untyped-call]
+    return scores, same
+
+
+class _Compared(torch.autograd.Function):
+    """With u = tanh(q + k): ∂/∂q = Σ_n e_n v ∘ (1 - u²), ∂/∂k the same over queries, ∂/∂v = Σ e u."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+        (rows, asked, width), items = queries.shape, keys.size(1)
+        learns = any(ctx.needs_input_grad)
+        at_a_time = _at_a_time(asked * items * width)
+        inner = queries.new_empty(rows if learns else min(rows, at_a_time), asked, items, width)
+        scores = queries.new_empty(rows, asked, items)
+        for start in range(0, rows, at_a_time):
+            block = slice(start, min(rows, start + at_a_time))
+            part = inner[block] if learns else inner[: block.stop - start]
+            torch.add(queries[block].unsqueeze(2), keys[block].unsqueeze(1), out=part).tanh_()
+            torch.mv(part.view(-1, width), energy, out=scores[block].view(-1))
+        ctx.save_for_backward(inner if learns else None, energy)
+        ctx.set_materialize_grads(False)
+        return scores, keys
+
+    @staticmethod
+    def backward(ctx: Any, of_scores: Tensor | None, of_same: Tensor | None) -> tuple[Tensor | None, ...]:
+        if of_scores is None:
+            return None, of_same, None
+        inner, energy = ctx.saved_tensors
+        rows, asked, items, width = inner.shape
+        of_queries = inner.new_empty(rows, asked, width)
+        of_keys = inner.new_zeros(rows, items, width) if of_same is None else of_same
+        of_energy = torch.zeros_like(energy)
+        at_a_time = _at_a_time(asked * items * width)
+        scratch = torch.empty_like(inner[:at_a_time])
+        for start in range(0, rows, at_a_time):
+            block = slice(start, min(rows, start + at_a_time))
+            given, part, errors = inner[block], scratch[: block.stop - start], of_scores[block]
+            of_energy += given.view(-1, width).t() @ errors.reshape(-1)
+            torch.mul(errors.unsqueeze(-1), energy, out=part)
+            torch.ops.aten.tanh_backward.grad_input(part, given, grad_input=part)
+            torch.sum(part, dim=2, out=of_queries[block])
+            of_keys[block] += part.squeeze(1) if asked == 1 else part.sum(1)
+        return of_queries, of_keys, of_energy
+
+
+def _at_a_time(numbers: int) -> int:
+    """How many rows of so many numbers are worked on at once."""
+    return max(1, IN_CACHE // max(1, numbers))
 
 
 def _uniform(*shape: int, fan: int) -> nn.Parameter:

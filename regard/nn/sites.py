@@ -52,6 +52,11 @@ def watched(site: Site) -> bool:
     return bool(watchers) and any(watcher.watches(site) for watcher in watchers)
 
 
+def anyone_watches() -> bool:
+    """Whether there is somebody who may want the value at some site."""
+    return bool(_watchers.get())
+
+
 def visit(site: Site, value: Tensor) -> Tensor:
     """Let a value pass a site; returns it, or what a watcher puts in its place.
 

@@ -3,19 +3,18 @@
 Post-norm is the paper's (Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))); pre-norm is
 x + Sublayer(LayerNorm(x)), which trains without care for the warm-up.
 
-Shapes: B rows, N source items, M target items, T items seen so far, S sentences, K beams, G key heads, D width,
-E width of a head.
+Shapes: B rows, N source items, M target items, S sentences, K beams, D width.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
 from regard.nn.dropout import add_dropped
 from regard.nn.feedforward import Activation, FeedForward
+from regard.nn.past import Reading
 from regard.nn.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -213,29 +212,12 @@ class TransformerDecoderLayer(nn.Module):
         states = self.around_attention.leave(states, context)
         return self._from_memory(states, memory, memory_mask)
 
-    def step(
-        self,
-        states: Tensor,
-        past: Keys | None,
-        past_mask: Tensor,
-        memory: Keys | None,
-        memory_mask: Tensor,
-        relations: Relations | None = None,
-    ) -> tuple[Tensor, Keys]:
-        """One more item for a grid of rows: (S, K, D) → (S, K, D), with the keys seen so far (S·K, G, T, E).
+    def step(self, states: Tensor, reading: Reading, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
+        """One more item for a grid of rows: (S, K, D), mask (S, 1, 1, N) → (S, K, D)."""
+        context = reading.attend(self.attention, self.ffn_site.layer, self.around_attention.enter(states))
+        return self._from_memory(self.around_attention.leave(states, context), memory, memory_mask)
 
-        `past_mask` is (S·K, 1, 1, T + 1), the new item included.
-        """
-        sentences, beams, width = states.shape
-        inside = self.around_attention.enter(states).reshape(sentences * beams, 1, width)
-        new = self.attention.prepare(inside, relations)
-        if past is not None:
-            new = Keys(keys=torch.cat((past.keys, new.keys), dim=2), values=torch.cat((past.values, new.values), dim=2))
-        context = self.attention.attend(inside, new, past_mask, relations=relations).view(sentences, beams, width)
-        states = self.around_attention.leave(states, context)
-        return self._from_memory(states, memory, memory_mask), new
-
-    def _from_memory(self, states: Tensor, memory: Keys | None, memory_mask: Tensor) -> Tensor:
+    def _from_memory(self, states: Tensor, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
         if self.cross is not None and self.around_cross is not None and memory is not None:
             context = self.cross.attend(self.around_cross.enter(states), memory, memory_mask)
             states = self.around_cross.leave(states, context)

@@ -280,7 +280,7 @@ def training_settings(recipe: Recipe) -> Settings:
         fall=Fall(**section.fall.model_dump()),
         warmup=section.warmup,
         clip=section.clip,
-        precision=section.precision,
+        precision="float32" if section.precision == "auto" else section.precision,
         moving_average=section.moving_average,
         accumulate=section.accumulate,
         parallel=section.parallel,

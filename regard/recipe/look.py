@@ -290,6 +290,7 @@ def _training(rule: rules.SizeRule, tokens: float, short: bool, reasons: list[st
         "patience": rules.PATIENCE,
         "select": "exact" if short else "loss",
         "average": 1 if short else rules.AVERAGE,
+        **rules.MEASURED,
     }
 
 

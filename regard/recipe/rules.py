@@ -76,6 +76,9 @@ PATIENCE = 8
 AVERAGE = 5
 """Checkpoints averaged where outputs are long texts."""
 
+MEASURED = {"precision": "auto", "threads": "auto"}
+"""Left to a measurement when training begins."""
+
 FEW_EMPTY = 0.01
 """At most this share of pairs with an empty side is left out; more of them look like a mistake."""
 

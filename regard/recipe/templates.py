@@ -6,6 +6,7 @@ from shlex import quote
 from regard.errors import UsageError
 from regard.recipe.layout import literals
 from regard.recipe.read import recipe_from
+from regard.recipe.rules import MEASURED
 from regard.recipe.schema import Recipe
 from regard.recipe.write import commented_recipe
 
@@ -135,6 +136,9 @@ def new_recipe(task: str, *, file: str | None = None) -> str:
         meant = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"there is no recipe for the task {task!r}; there is one for {', '.join(_TEMPLATES)}{meant}")
     about, settings = _TEMPLATES[task]
+    training = settings["training"]
+    assert isinstance(training, dict)
+    settings = {**settings, "training": {**training, **MEASURED}}
     recipe = recipe_from({"task": task, "run": f"runs/{task}", **settings}, name=f"the {task} template")
     name = quote(file or f"{task}.yaml")
     heading = (

@@ -1,7 +1,7 @@
 """How the parameters are found: the training section of a recipe."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -83,9 +83,13 @@ class TrainingSection(Section):
     moving_average: float | None = Field(
         None, gt=0, lt=1, description="Decay of a moving average of the weights, which is then the model."
     )
-    threads: int | None = Field(None, ge=1, description="Threads of torch; as many as cores if left out.")
-    precision: Literal["float32", "bfloat16", "float64"] = Field(
-        "float32", description="Of products; `bfloat16` keeps weights and sums in single precision."
+    threads: Literal["auto"] | Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Threads of torch; as many as cores if left out, `auto`: what is fastest, measured."
+    )
+    precision: Literal["float32", "bfloat16", "float64", "auto"] = Field(
+        "float32",
+        description="Of products; `bfloat16` keeps weights and sums in single precision, `auto`: what is faster, "
+        "measured.",
     )
     recompute: bool = Field(
         False, description="Layers compute again in the backward pass what they would keep: less memory, more time."

@@ -99,7 +99,7 @@ class _Reader:
                 self.saved.append(int(entry["step"]))
             case "warning":
                 self.warnings.append(Caution(step=int(entry["step"]), kind=str(entry["kind"]), text=str(entry["text"])))
-            case "skipped" | "left_out":
+            case "skipped" | "left_out" | "settled":
                 pass
             case "end":
                 self.end = entry

@@ -15,6 +15,7 @@ from regard.training import (
     LeftOut,
     Sampled,
     Saved,
+    Settled,
     Skipped,
     Started,
     StartedFrom,
@@ -37,7 +38,7 @@ class LogWriter:
         records = (json.dumps(_finite(record), ensure_ascii=False) for record in _records(event))
         lines = "".join(f"{record}\n" for record in records).encode(errors="backslashreplace")
         try:
-            if isinstance(event, Started | StartedFrom | LeftOut):
+            if isinstance(event, Started | StartedFrom | LeftOut | Settled):
                 self._take_back(event.progress.step)
             with self.path.open("ab") as file:
                 file.write(lines)
@@ -87,6 +88,7 @@ def _records(event: Event) -> list[dict[str, Any]]:
 def _name(event: Event) -> str:
     names: dict[type, str] = {
         LeftOut: "left_out",
+        Settled: "settled",
         StartedFrom: "started_from",
         Started: "start",
         Stepped: "step",
@@ -108,6 +110,8 @@ def _own(event: Event) -> dict[str, Any]:
             return {"run": run, "lines": list(lines)}
         case LeftOut(lines=lines):
             return {"lines": list(lines)}
+        case Settled(lines=lines, memory=memory):
+            return {"lines": list(lines), "memory_estimated": memory}
         case Stepped():
             return {
                 "loss": event.loss,

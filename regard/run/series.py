@@ -171,7 +171,8 @@ def train_all(
     at_once = runs_at_once(workers, len(jobs))
     threads = cores() // at_once
     for job in jobs:
-        if (wanted := job.recipe.training.threads or threads) * at_once > cores():
+        said = job.recipe.training.threads
+        if (wanted := said if isinstance(said, int) else threads) * at_once > cores():
             raise UsageError(
                 f"{job.name}: {at_once} runs at a time with {wanted} threads each (training.threads) need more than "
                 f"the {cores()} cores there are; lower one of them"

@@ -8,44 +8,63 @@ import os
 import queue
 import sys
 import threading
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
 
-import torch
+from regard.process import keep_heap
 
-from regard.errors import RegardError
-from regard.run.shards import Beginning, Outcome, ShardPredictor, Task
-
-
-def work(lines: "queue.Queue[bytes]", replies: BinaryIO) -> None:
-    """Answer every task, for ever."""
-    beginning = Beginning.decode(lines.get())
-    predictor: ShardPredictor | None = None
-    while True:
-        task = Task.decode(lines.get())
-        try:
-            if predictor is None:
-                predictor = beginning.predictor()
-            outcome = predictor.attempt(task)
-        except RegardError as error:
-            outcome = Outcome(fault=str(error))
-        replies.write(outcome.encode() + b"\n")
-        replies.flush()
+if TYPE_CHECKING:
+    from regard.run.shards import Outcome, Task
 
 
-def main() -> None:
-    """Keep standard output for replies only: what else is printed goes to standard error."""
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    torch.set_num_threads(1)
+def answer_tasks(
+    tasks: BinaryIO, replies: BinaryIO, begin: "Callable[[Callable[[], bytes]], Callable[[Task], Outcome]]"
+) -> None:
+    """Answer every task until there are no more; `begin` is handed what reads a further line."""
+    from regard.run.shards import Task
+
     lines: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:
-        for line in sys.stdin.buffer:
+        for line in tasks:
             lines.put(line)
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
-    work(lines, replies)
+    attempt = begin(lines.get)
+    while True:
+        replies.write(attempt(Task.decode(lines.get())).encode() + b"\n")
+        replies.flush()
+
+
+def load_at_first(read: "Callable[[], bytes]") -> "Callable[[Task], Outcome]":
+    """Who answers, by what the first line says; the model is loaded when the first task is there."""
+    from regard.errors import RegardError
+    from regard.run.shards import Beginning, Outcome, ShardPredictor, Task
+
+    beginning = Beginning.decode(read())
+    loaded: list[ShardPredictor] = []
+
+    def attempt(task: Task) -> Outcome:
+        try:
+            if not loaded:
+                loaded.append(beginning.predictor())
+            return loaded[0].attempt(task)
+        except RegardError as error:
+            return Outcome(fault=str(error))
+
+    return attempt
+
+
+def main() -> None:
+    """Keep standard output for replies only: what else is printed goes to standard error."""
+    keep_heap()
+    import torch
+
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    torch.set_num_threads(1)
+    answer_tasks(sys.stdin.buffer, replies, load_at_first)
 
 
 if __name__ == "__main__":

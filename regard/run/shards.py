@@ -66,7 +66,10 @@ def _risk(record: Mapping[str, Any] | None) -> MinimumRisk | None:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A shard to predict: its number among all shards, and texts of `file` from line `first` (counted from 1) on."""
+    """A shard to predict: its number among all shards, and texts of `file` from line `first` (counted from 1) on.
+
+    Lines of a stream belong to no file.
+    """
 
     number: int
     file: str
@@ -77,6 +80,10 @@ class Task:
     def lines(self) -> str:
         """Where it stands, for people."""
         return f"{self.file}, lines {self.first:,} to {self.first + len(self.texts) - 1:,}"
+
+    def place(self, number: int) -> str:
+        """A line of it, for people."""
+        return f"{self.file}:{number}" if self.file else f"line {number}"
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -159,7 +166,7 @@ class ShardPredictor:
         tally = Tally()
         lines: list[str] = []
         for number, prediction in enumerate(self._predict(task.texts, task.first), start=task.first):
-            tally.add(f"{task.file}:{number}", prediction)
+            tally.add(task.place(number), prediction)
             lines += self.asked.form.lines(prediction, number)
         return Answer(content="".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), tally=tally)
 

@@ -10,6 +10,7 @@ from regard.data import Ledger
 from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
+from regard.process import memory_now
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -19,6 +20,7 @@ from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
+from regard.run.settling import MemoryOutlook, keep_chosen, memory_outlook, settle
 from regard.run.starting import check_start, start_system
 from regard.run.validation import Judge, judge_by
 from regard.run.watching import watch
@@ -26,9 +28,11 @@ from regard.training import (
     Event,
     Observer,
     Outcome,
+    Settled,
     StartedFrom,
     Trainer,
     Validated,
+    Warned,
     weights,
 )
 from regard.training.compiling import compile_layers
@@ -36,6 +40,7 @@ from regard.training.interrupt import heeding_signals
 from regard.training.processes import Alone, Processes
 from regard.training.recompute import recompute_layers
 from regard.training.starting import StartReport
+from regard.training.ways import Choice
 
 MAY_CHANGE = {
     "training": {
@@ -91,11 +96,12 @@ def train(
             if overwrite:
                 folder.clear()
             recipe = check_same(recipe, folder)
-            prepared = _prepare(recipe, folder, processes)
+            prepared = prepare(recipe, folder, processes)
             check_data(prepared, folder)
             folder.write_recipe(recipe)
             write_prepared(prepared, folder)
-        built = _build(recipe, folder, prepared, processes)
+        built = build(recipe, folder, prepared, processes)
+        folder.write_recipe(built.model.recipe)
         outcome = _run_watched(built, folder, prepared, observers)
         model = built.model
         with processes.working_alone():
@@ -115,12 +121,13 @@ def assist(recipe: Recipe, processes: Processes) -> None:
     folder = RunFolder(Path(recipe.run))
     with heeding_signals():
         with processes.main_first():
-            prepared = _prepare(recipe, folder, processes)
-        _build(recipe, folder, prepared, processes).trainer.run()
+            prepared = prepare(recipe, folder, processes)
+        build(recipe, folder, prepared, processes).trainer.run()
 
 
-def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepared:
-    if recipe.training.threads:
+def prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepared:
+    """The data of a run, read on as many threads as its recipe says."""
+    if isinstance(recipe.training.threads, int):
         torch.set_num_threads(recipe.training.threads)
     prepared = prepare_run(recipe, folder)
     if (rows := len(prepared.train)) < processes.world:
@@ -129,16 +136,19 @@ def _prepare(recipe: Recipe, folder: RunFolder, processes: Processes) -> Prepare
 
 
 @dataclass(frozen=True, slots=True)
-class _Built:
+class Built:
     """A model, what trains and judges it, and what it starts from. Nobody listens yet."""
 
     model: Model
     trainer: Trainer
     judge: Judge
     start: StartReport | None
+    choice: Choice | None
+    outlook: MemoryOutlook | None
 
 
-def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Processes) -> _Built:
+def build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Processes) -> Built:
+    """The objects of a run; what its recipe leaves open is settled."""
     torch.manual_seed(recipe.seed)
     texts = prepared.texts
     system = system_for(recipe, texts)
@@ -147,7 +157,6 @@ def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Pro
         compile_layers(system)
     if recipe.training.recompute:
         recompute_layers(system)
-    model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     section = recipe.training
     corpus = StoreCorpus(
         prepared.train,
@@ -157,6 +166,10 @@ def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Pro
         redraw=redraw_with(as_written(recipe, texts), recipe.text.dropout, recipe.data.max_length),
         corruption=build_corruption(recipe),
     )
+    held = memory_now()
+    settled = settle(recipe, system, corpus, folder.checkpoints, processes)
+    recipe = settled.recipe
+    model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
     valid = StoreCorpus(prepared.valid, prepared.collation, tokens=section.batch_tokens, seed=recipe.seed)
 
     judge = None if section.select == "loss" else metric(section.select, tokenize=recipe.evaluation.tokenize)
@@ -170,10 +183,12 @@ def _build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Pro
         checkpoints=folder.checkpoints,
         processes=processes,
     )
-    return _Built(model, trainer, validate, start)
+    trainer.step_seconds = None if settled.choice is None else settled.choice.step_seconds
+    outlook = memory_outlook(trainer, corpus, held=held) if processes.world == 1 else None
+    return Built(model, trainer, validate, start, settled.choice, outlook)
 
 
-def _run_watched(built: _Built, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
+def _run_watched(built: Built, folder: RunFolder, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
     """Train, with all that is written and told while it goes on."""
     model, trainer = built.model, built.trainer
 
@@ -188,8 +203,21 @@ def _run_watched(built: _Built, folder: RunFolder, prepared: Prepared, observers
     if built.start is not None:
         start = model.recipe.model.start_from or ""
         trainer.tell(StartedFrom(trainer.progress, start, tuple(built.start.summary())))
+    watching.first = _settled(built)
     with watching:
         return trainer.run()
+
+
+def _settled(built: Built) -> list[Settled | Warned]:
+    """What was chosen and what memory will be needed, in a line each; a warning where that is more than there is."""
+    choice, outlook, progress = built.choice, built.outlook, built.trainer.progress
+    lines = [one.line() for one in (choice, outlook) if one is not None]
+    told: list[Settled | Warned] = []
+    if lines:
+        told.append(Settled(progress, tuple(lines), 0 if outlook is None else outlook.memory.peak))
+    if outlook is not None and outlook.advice:
+        told.append(Warned(progress, "memory", outlook.advice))
+    return told
 
 
 def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
@@ -202,6 +230,7 @@ def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
     if not folder.recipe.exists():
         return recipe
     there = folder.read_recipe()
+    recipe = keep_chosen(recipe, there)
     differences = [
         f"{path}: {old!r} there, {new!r} here" for path, old, new in _differences(there, recipe) if not _free(path)
     ]

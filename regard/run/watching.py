@@ -24,10 +24,12 @@ from regard.training import (
     Observer,
     Progress,
     Sampled,
+    Settled,
     Started,
     StartedFrom,
     Stepped,
     Validated,
+    Warned,
 )
 
 
@@ -42,7 +44,8 @@ class Pace:
 class Watching:
     """An observer that hands events on: with the time of validations, what the model writes, and warnings.
 
-    Before anything else is told, what was left out of the data is. A run that goes on is judged by its whole log.
+    Before anything else is told, what was left out of the data is, and then what comes `first`. A run that goes on is
+    judged by its whole log.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Watching:
         self.pace = pace
         self.log = log
         self.left_out = tuple(left_out)
+        self.first: Sequence[Settled | Warned] = ()
 
     def __enter__(self) -> "Watching":
         self.page.__enter__()
@@ -82,6 +86,8 @@ class Watching:
                     self.hand_on(LeftOut(progress, self.left_out))
                 if progress.step:
                     self._remember(progress)
+                for told in self.first:
+                    self.hand_on(replace(told, progress=progress))
                 self.hand_on(self._with_validations(event))
             case Validated(progress=progress):
                 self.hand_on(replace(event, seconds=self.judge.seconds))

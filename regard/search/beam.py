@@ -12,7 +12,7 @@ Shapes: S sentences, K beams, V vocabulary, C continuations of a sentence.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -20,24 +20,67 @@ from torch import Tensor
 from regard.search.grid import WORST, Continuations
 from regard.search.hypothesis import Hypothesis
 from regard.search.options import SearchOptions
+from regard.special import END
+
+FIRST: Final = 32
+BLOCK: Final = 64
+"""Of the vocabulary, at least so many ids are looked at one by one, and the others in blocks of so many."""
 
 
 def best_continuations(
-    scores: Tensor, log_probabilities: Tensor, *, count: int, forbidden: Collection[int]
+    scores: Tensor,
+    logits: Tensor,
+    *,
+    count: int,
+    forbidden: Collection[int],
+    normaliser: Tensor | None = None,
+    early: Tensor | None = None,
 ) -> Continuations:
     """The best continuations of each sentence, best first: (S, K), (S, K, V) → (S, C).
 
-    The best of a sentence are among the best of each of its rows, so the choice is made in two small steps. A few more
-    are taken of each row, from which the tokens that must not come out are struck; so (S, K, V) is never copied.
+    log p = logits - `normaliser` (S, K). The sentences `early` (S,) must not end yet. The best tokens are among the
+    first few ids, where those stand that must not come out, or in the blocks of others with the largest maxima: so
+    all but a few tokens are looked at once, and (S, K, V) is neither copied nor sorted.
     """
-    chosen = min(count + len(forbidden), log_probabilities.size(2))
-    values, tokens = log_probabilities.topk(chosen, dim=2)  # (S, K, C')
-    values = values + scores.unsqueeze(2)
-    for token in forbidden:
-        values.masked_fill_(tokens == token, WORST)
+    beams, vocabulary = logits.shape[1:]
+    blocks = max(0, vocabulary - FIRST) // BLOCK
+    first = vocabulary - blocks * BLOCK
+    assert all(token < first for token in forbidden), "what must not come out is among the first ids"
+    scores = scores.unsqueeze(2)
+    shift = None if normaliser is None else normaliser.unsqueeze(2)
+    values = logits[:, :, :first] if shift is None else logits[:, :, :first] - shift
+    values = values + scores  # (S, K, first)
+    if forbidden:
+        values.index_fill_(2, torch.tensor(list(forbidden)), WORST)
+    if early is not None:
+        values[:, :, END].masked_fill_(early.unsqueeze(1), WORST)
     values = values.flatten(1)
+    if not blocks:
+        best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
+        return Continuations(values=best, rows=places // first, tokens=places % first)
+    logits = logits.contiguous()
+    largest = logits[:, :, first:].unflatten(2, (blocks, BLOCK)).amax(3)  # (S, K, blocks)
+    largest = largest if shift is None else largest - shift
+    chosen = (largest + scores).flatten(1).topk(min(count, beams * blocks), dim=1).indices  # (S, C')
+    rows = chosen // blocks
+    begin = first + chosen % blocks * BLOCK
+    sentences = torch.arange(len(scores), device=rows.device).unsqueeze(1)
+    places = ((sentences * beams + rows) * vocabulary + begin).unsqueeze(2) + torch.arange(BLOCK, device=rows.device)
+    inside = logits.view(-1).take(places)  # (S, C', BLOCK)
+    rows = rows.unsqueeze(2)
+    if shift is not None:
+        inside = inside - shift.gather(1, rows)
+    inside = inside + scores.gather(1, rows)
+    known = values.size(1)
+    values = torch.cat((values, inside.flatten(1)), dim=1)
     best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
-    return Continuations(values=best, rows=places // chosen, tokens=tokens.flatten(1).gather(1, places))
+    block = ((places - known) // BLOCK).clamp_(min=0)
+    one_by_one = places < known
+    return Continuations(
+        values=best,
+        rows=torch.where(one_by_one, places // first, rows.squeeze(2).gather(1, block)),
+        tokens=torch.where(one_by_one, places % first, begin.gather(1, block) + (places - known) % BLOCK),
+    )
 
 
 def group_continuations(scores: Tensor, said: Tensor, groups: Tensor, *, options: SearchOptions) -> Continuations:

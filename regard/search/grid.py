@@ -1,11 +1,11 @@
 """The rows of all running sentences, and how they are continued.
 
-Shapes: S sentences, K beams, C continuations of a sentence, T tokens so far.
+Shapes: S sentences, K beams, C continuations of a sentence.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,13 +24,6 @@ class Continuations:
     rows: Tensor  # (S, C) the row that is continued
     tokens: Tensor  # (S, C)
 
-    def in_use_first(self) -> "Continuations":
-        """Without the places that no sentence uses; the order of the others stays."""
-        unused = self.values == WORST
-        count = max(1, self.values.size(1) - int(unused.sum(1).min()))
-        order = unused.int().sort(dim=1, stable=True).indices[:, :count]
-        return Continuations(*(one.gather(1, order) for one in (self.values, self.rows, self.tokens)))
-
 
 def merge(parts: Sequence[tuple[Tensor, Continuations]]) -> Continuations:
     """One for all sentences, from continuations of some each: (S',), (S', C')."""
@@ -46,18 +39,26 @@ def merge(parts: Sequence[tuple[Tensor, Continuations]]) -> Continuations:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """The rows of all running sentences; of each sentence those in use stand first.
+class Taken:
+    """The rows of one sentence after a step: which rows they continue, and with what; only those in use.
 
-    Histories are aligned at the end, like the caches of a state.
+    Chains of these are the histories of rows; they are followed when an output is there.
     """
+
+    values: list[float]  # log-probabilities of the whole, with what was added
+    rows: list[int]
+    tokens: list[int]
+    added: list[float] | None = None  # what a language model adds to each token
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The rows of all running sentences; of each sentence those in use stand first."""
 
     state: State
     scores: Tensor  # (S, K) log-probabilities, with what was added; -inf where a row is not in use
     samples: Tensor  # (S, K) the number each row was started with
-    tokens: Tensor  # (S, K, T)
-    steps: Tensor  # (S, K, T) log-probability of each token; anything where a row is not in use
-    added: Tensor  # (S, K, T) what a language model adds to each
+    tokens: Tensor  # (S, K) what each row reads next
 
     @classmethod
     def start(cls, state: State, rows: Sequence[int]) -> "Grid":
@@ -68,73 +69,57 @@ class Grid:
             state=state if shape[1] == 1 else state.select(None, torch.zeros(shape, dtype=torch.long)),
             scores=torch.zeros(shape, dtype=torch.float64).where(samples < torch.tensor(rows).unsqueeze(1), WORST),
             samples=samples,
-            tokens=torch.full((*shape, 1), START),
-            steps=torch.zeros((*shape, 1), dtype=torch.float64),
-            added=torch.zeros((*shape, 1), dtype=torch.float64),
-        )
-
-    def select(self, sentences: Tensor | None, beams: Tensor) -> "Grid":
-        rows = (torch.arange(len(beams)) if sentences is None else sentences).unsqueeze(1)
-        return Grid(
-            state=self.state.select(sentences, beams),
-            scores=self.scores[rows, beams],
-            samples=self.samples[rows, beams],
-            tokens=self.tokens[rows, beams],
-            steps=self.steps[rows, beams],
-            added=self.added[rows, beams],
+            tokens=torch.full(shape, START),
         )
 
     def join(self, other: "Grid") -> "Grid":
         """The sentences of both; the narrower grid gets rows that are not in use."""
         beams = max(self.scores.size(1), other.scores.size(1))
         one, another = self._widen(beams), other._widen(beams)
-        length = max(one.tokens.size(2), another.tokens.size(2))
-        pairs = ((one.tokens, another.tokens), (one.steps, another.steps), (one.added, another.added))
-        tokens, steps, added = (torch.cat((_front(first, length), _front(second, length))) for first, second in pairs)
         return Grid(
             state=one.state.join(another.state),
             scores=torch.cat((one.scores, another.scores)),
             samples=torch.cat((one.samples, another.samples)),
-            tokens=tokens,
-            steps=steps,
-            added=added,
+            tokens=torch.cat((one.tokens, another.tokens)),
         )
 
     def _widen(self, beams: int) -> "Grid":
         sentences, present = self.scores.shape
         if present == beams:
             return self
-        wide = self.select(None, torch.arange(beams).clamp(max=present - 1).expand(sentences, -1))
-        wide.scores[:, present:] = WORST
-        return wide
-
-    def advance(self, state: State, chosen: Continuations, fusion: Tensor | None = None) -> "Grid":
-        """The grid after a step; `state` is where its rows stand then, `fusion` (S, K, V) what was added."""
-        moved = replace(self, state=state)
-        if not torch.equal(chosen.rows, torch.arange(self.scores.size(1)).expand(len(chosen.rows), -1)):
-            moved = moved.select(None, chosen.rows)
-        said = (chosen.values - moved.scores).nan_to_num(0.0)
-        added = torch.zeros_like(said)
-        if fusion is not None:
-            sentences = torch.arange(len(fusion)).unsqueeze(1)
-            added = fusion[sentences, chosen.rows, chosen.tokens].double().nan_to_num(0.0)
+        rows = torch.arange(beams).clamp(max=present - 1).expand(sentences, -1)
+        scores = self.scores.gather(1, rows)
+        scores[:, present:] = WORST
         return Grid(
-            state=moved.state,
-            scores=chosen.values,
-            samples=moved.samples,
-            tokens=torch.cat((moved.tokens, chosen.tokens.unsqueeze(2)), dim=2),
-            steps=torch.cat((moved.steps, (said - added).unsqueeze(2)), dim=2),
-            added=torch.cat((moved.added, added.unsqueeze(2)), dim=2),
+            state=self.state.select(None, rows),
+            scores=scores,
+            samples=self.samples.gather(1, rows),
+            tokens=self.tokens.gather(1, rows),
         )
 
-    def keep(self, sentences: Sequence[int], length: int) -> "Grid":
-        """These sentences only, with no more rows and no longer histories than they need."""
+    def advance(self, state: State, taken: Sequence[Taken]) -> "Grid":
+        """The grid after a step; `state` is where its rows stand then."""
+        present = self.scores.size(1)
+        width = max(1, *(len(one.rows) for one in taken))
+        missing = [width - len(one.rows) for one in taken]
+        filled = list(zip(taken, missing, strict=True))
+        rows = torch.tensor([one.rows + [0] * empty for one, empty in filled])
+        moved = width != present or any(one.rows != list(range(present)) for one in taken)
+        return Grid(
+            state=state.select(None, rows) if moved else state,
+            scores=torch.tensor([one.values + [WORST] * empty for one, empty in filled], dtype=torch.float64),
+            samples=self.samples.gather(1, rows) if moved else self.samples,
+            tokens=torch.tensor([one.tokens + [PAD] * empty for one, empty in filled]),
+        )
+
+    def keep(self, sentences: Sequence[int]) -> "Grid":
+        """These sentences only, with no more rows than they need."""
         places = torch.tensor(sentences)
-        beams = max(1, int((self.scores[places] > WORST).sum(1).max()))
-        grid = self.select(places, torch.arange(beams).expand(len(sentences), -1))
-        last = slice(-length, None)
-        return replace(grid, tokens=grid.tokens[..., last], steps=grid.steps[..., last], added=grid.added[..., last])
-
-
-def _front(rows: Tensor, length: int) -> Tensor:
-    return torch.nn.functional.pad(rows, (length - rows.size(2), 0))
+        scores = self.scores[places]
+        beams = max(1, int((scores > WORST).sum(1).max()))
+        return Grid(
+            state=self.state.select(places, torch.arange(beams).expand(len(sentences), -1)),
+            scores=scores[:, :beams],
+            samples=self.samples[places, :beams],
+            tokens=self.tokens[places, :beams],
+        )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.search.beam import Ranked
+from regard.search.grid import WORST, Taken
 from regard.search.hypothesis import Outcome
 from regard.search.options import SearchOptions
 from regard.search.request import Request
@@ -47,6 +48,13 @@ class Running:
     outcome: Outcome = field(init=False)
     rows: list[Row] = field(init=False)
     tracer: Tracer | None = field(init=False)
+    plain: bool = field(init=False)
+    """Whether nothing is to be known of its rows."""
+    quick: bool = field(init=False)
+    """Whether its best continuations are wanted, whatever its rows have said."""
+    history: list[Taken] = field(default_factory=list)
+    best: float = 0.0
+    """The largest log-probability of its rows."""
     drawn: dict[tuple[int, int], Perturbed] = field(default_factory=dict)
     """Of a stochastic beam, what the chosen continuations (row, token) of this step were drawn with."""
 
@@ -59,25 +67,43 @@ class Running:
             perturbed=root(options, self.request.id) if options.stochastic else None,
         )
         self.rows = [one] * first_rows(options)
+        simple = not (options.trace or options.stochastic or options.coverage_penalty)
+        self.plain = simple and constraint is None
+        self.quick = self.plain and not (options.sample or options.block_ngrams or options.groups > 1)
 
     @property
     def forced(self) -> bool:
         """Whether the next token is one of the prefix."""
         return self.steps < len(self.request.prefix)
 
+    def take(self, taken: Taken) -> None:
+        """Go on with these rows."""
+        self.history.append(taken)
+        self.best = max(taken.values, default=WORST)
+        self.steps += 1
+
+    def path(self, row: int) -> tuple[list[int], list[float], list[float]]:
+        """The tokens of a row, the log-probability of each, and what a language model adds to it."""
+        path: list[tuple[int, float, float]] = []
+        for depth in range(len(self.history) - 1, -1, -1):
+            taken = self.history[depth]
+            parent = taken.rows[row]
+            before = self.history[depth - 1].values[parent] if depth else 0.0
+            added = 0.0 if taken.added is None else taken.added[row]
+            path.append((taken.tokens[row], taken.values[row] - before - added, added))
+            row = parent
+        path.reverse()
+        return [one[0] for one in path], [one[1] for one in path], [one[2] for one in path]
+
     @property
-    def plain(self) -> bool:
-        """Whether nothing is to be known of its rows."""
-        options = self.request.options
-        simple = not (options.trace or options.stochastic or options.coverage_penalty)
-        return simple and self.request.constraint is None
+    def in_use(self) -> int:
+        """How many rows it has."""
+        return len(self.history[-1].rows) if self.history else first_rows(self.request.options)
 
     @property
     def masks(self) -> bool:
         """Whether what may come next depends on what a row has said."""
-        options = self.request.options
-        early = self.steps + 1 < options.min_length
-        return early or options.block_ngrams > 0 or self.request.constraint is not None
+        return self.early or self.request.options.block_ngrams > 0 or self.request.constraint is not None
 
     @property
     def alone(self) -> bool:
@@ -86,8 +112,13 @@ class Running:
         banks = constraint is not None and constraint.goal > 0 and not options.sample and options.beam > 1
         return not self.forced and (banks or options.stochastic or options.groups > 1)
 
-    def permitted(self, said: Tensor, tokens: Tensor) -> Tensor:
-        """What was said (K, V), without what may not come next; `tokens` (K, T) are those of each row so far."""
+    @property
+    def early(self) -> bool:
+        """Whether an output must not end yet."""
+        return self.steps + 1 < self.request.options.min_length
+
+    def permitted(self, said: Tensor) -> Tensor:
+        """What was said in the rows in use (K, V), without what may not come next."""
         options, constraint = self.request.options, self.request.constraint
         kept = said.clone()
         if constraint is not None:
@@ -95,11 +126,11 @@ class Running:
             for place, row in enumerate(self.rows):
                 ids = torch.from_numpy(constraint.allowed(row.state, self.limit - self.steps))
                 kept[place, ids] = said[place, ids]
-        if self.steps + 1 < options.min_length:
+        if self.early:
             kept[:, END] = -torch.inf
         if options.block_ngrams:
-            for place, history in enumerate(tokens.tolist()):
-                kept[place, list(repeated(history, options.block_ngrams))] = -torch.inf
+            for place in range(len(kept)):
+                kept[place, list(repeated(self.path(place)[0], options.block_ngrams))] = -torch.inf
         return kept
 
     def dies(self, row: int, token: int) -> bool:

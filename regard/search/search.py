@@ -8,13 +8,13 @@ What a sentence gives depends on its own request only: rows never look at each o
 
 Sums run in double precision: in single, the last tokens of a long output drown in the sum.
 
-Shapes: S sentences, K beams, V vocabulary, T tokens so far.
+Shapes: S sentences, K beams, V vocabulary.
 """
 
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from regard.errors import ModelError, UsageError
 from regard.models.contracts import Scorer, Step
 from regard.search.beam import best_continuations
 from regard.search.choice import choose_alone, drop_contradictions, write_trace
-from regard.search.grid import WORST, Continuations, Grid, merge
+from regard.search.grid import WORST, Continuations, Grid, Taken, merge
 from regard.search.hypothesis import Finished, Hypothesis, Parts
 from regard.search.options import SearchOptions
 from regard.search.request import Request
@@ -35,6 +35,18 @@ from regard.special import END
 
 Last = tuple[float, float]
 """The log-probability of an end, and what a language model adds to it."""
+
+Nodes = dict[tuple[int, int], int]
+"""The numbers of nodes of a trace by (row, token)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of the rows of one sentence at a step, beside what was said."""
+
+    coverage: list[float] | None
+    fusion: Tensor | None  # (K, V)
+    nodes: Nodes
 
 
 class Search:
@@ -77,7 +89,7 @@ class Search:
             refused = self._admit()
         if self._grid is None:
             return refused
-        self._advance(self.scorer.step(self._grid.tokens[:, :, -1], self._grid.state))
+        self._advance(self.scorer.step(self._grid.tokens, self._grid.state))
         return refused + self._leave()
 
     def _admit(self) -> list[Finished]:
@@ -103,35 +115,77 @@ class Search:
         assert self._grid is not None
         if step.coverage is None and any(one.request.options.coverage_penalty for one in self._running):
             raise UsageError("coverage_penalty needs attention to the source, and this model has none; leave it out")
-        told = step.log_probabilities if step.fusion is None else step.log_probabilities + step.fusion
-        said = self._permitted(told)
-        chosen = drop_contradictions(self._running, self._continuations(said))
-        if chosen.values.isnan().any():
-            raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
+        if step.fusion is None and all(one.quick and not one.forced for one in self._running) and self._alike():
+            chosen, said = self._quickly(step), None
+        else:
+            told = step.log_probabilities if step.fusion is None else step.log_probabilities + step.fusion
+            said = self._permitted(told)
+            chosen = drop_contradictions(self._running, self._continuations(said))
         coverage = None if step.coverage is None else step.coverage.tolist()
-        nodes = [
-            write_trace(
-                one,
-                place,
-                self._grid,
-                said,
-                chosen,
-                coverage=None if coverage is None else coverage[place],
-                fusion=step.fusion,
-            )
-            for place, one in enumerate(self._running)
-        ]
-        ended = chosen.tokens == END
-        self._collect_ends((ended & chosen.values.isfinite()).nonzero(), chosen, step.fusion, coverage, nodes)
-        going = replace(chosen, values=chosen.values.masked_fill(ended, WORST)).in_use_first()
-        for sentence, one in enumerate(self._running):
+        listed = zip(*(part.tolist() for part in (chosen.values, chosen.rows, chosen.tokens)), strict=True)
+        taken = []
+        for sentence, (one, (values, rows, tokens)) in enumerate(zip(self._running, listed, strict=True)):
+            nodes: Nodes = {}
+            covered = None if coverage is None else coverage[sentence]
+            if one.tracer is not None and said is not None:
+                nodes = write_trace(one, sentence, self._grid, said, chosen, coverage=covered, fusion=step.fusion)
+            told_of = Told(coverage=covered, fusion=None if step.fusion is None else step.fusion[sentence], nodes=nodes)
+            going = self._sort_out(sentence, list(zip(values, rows, tokens, strict=True)), told_of)
             if not one.plain:
-                count = int((going.values[sentence] > WORST).sum())
-                rows, tokens = (part[sentence, :count].tolist() for part in (going.rows, going.tokens))
-                numbers = [nodes[sentence][pair] for pair in zip(rows, tokens, strict=True)] if nodes[sentence] else []
-                one.move(rows, tokens, None if coverage is None else coverage[sentence], numbers)
-            one.steps += 1
-        self._grid = self._grid.advance(step.state, going, step.fusion)
+                pairs = zip(going.rows, going.tokens, strict=True)
+                one.move(going.rows, going.tokens, covered, [nodes[pair] for pair in pairs] if nodes else [])
+            taken.append(going)
+        for one, going in zip(self._running, taken, strict=True):
+            one.take(going)
+        self._grid = self._grid.advance(step.state, taken)
+
+    def _sort_out(self, sentence: int, chosen: Sequence[tuple[float, int, int]], told: "Told") -> Taken:
+        """Continuations (value, row, token) that end go to the sentence's outcome, the others go on."""
+        one = self._running[sentence]
+        going: list[tuple[float, int, int]] = []
+        for value, row, token in chosen:
+            if value == WORST:
+                continue
+            if value != value:
+                raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
+            if token != END:
+                going.append((value, row, token))
+                continue
+            before = one.history[-1].values[row] if one.history else 0.0
+            added = 0.0 if told.fusion is None else float(told.fusion[row, END])
+            covered = 0.0 if told.coverage is None else told.coverage[row]
+            found = self._finish(sentence, row, value, (value - before - added, added), covered)
+            if one.tracer is not None:
+                one.tracer.decide(told.nodes[row, END], "ended", found.score)
+        added_each = None
+        if told.fusion is not None:
+            added_each = [float(told.fusion[row, token]) for _, row, token in going]
+        return Taken(
+            values=[value for value, _, _ in going],
+            rows=[row for _, row, _ in going],
+            tokens=[token for _, _, token in going],
+            added=added_each,
+        )
+
+    def _alike(self) -> bool:
+        """Whether all sentences have the same options."""
+        options = self._running[0].request.options
+        return all(one.request.options is options or one.request.options == options for one in self._running)
+
+    def _quickly(self, step: Step) -> Continuations:
+        """The best continuations, where nothing else is to be known."""
+        assert self._grid is not None
+        options, early = self._running[0].request.options, None
+        if options.min_length:
+            early = torch.tensor([one.early for one in self._running])
+        return best_continuations(
+            self._grid.scores,
+            step.logits,
+            count=options.beam,
+            forbidden=never(options),
+            normaliser=step.normaliser,
+            early=early,
+        )
 
     def _permitted(self, said: Tensor) -> Tensor:
         """What was said, without what a sentence's own rules forbid; copied only where there are such rules."""
@@ -142,9 +196,8 @@ class Search:
         said = said.clone()
         for sentence in strict:
             one = self._running[sentence]
-            rows = slice(None) if one.plain else slice(len(one.rows))
-            history = self._grid.tokens[sentence, rows, self._grid.tokens.size(2) - one.steps :]
-            said[sentence, rows] = one.permitted(said[sentence, rows], history)
+            rows = slice(one.in_use if one.plain else len(one.rows))
+            said[sentence, rows] = one.permitted(said[sentence, rows])
         return said
 
     def _continuations(self, log_probabilities: Tensor) -> Continuations:
@@ -180,34 +233,11 @@ class Search:
         chance = chances(options.seed, ids, self._grid.samples[places], steps)
         return drawn_continuations(scores, said, chance, options=options, forbidden=never(options))
 
-    def _collect_ends(
-        self,
-        ends: Tensor,
-        chosen: Continuations,
-        fusion: Tensor | None,
-        coverage: list[list[float]] | None,
-        nodes: Sequence[dict[tuple[int, int], int]],
-    ) -> None:
-        assert self._grid is not None
-        for sentence, candidate in ends.tolist():
-            row, value = int(chosen.rows[sentence, candidate]), float(chosen.values[sentence, candidate])
-            added = 0.0 if fusion is None else float(fusion[sentence, row, END])
-            last = value - float(self._grid.scores[sentence, row]) - added, added
-            one = self._running[sentence]
-            covered = 0.0 if coverage is None else coverage[sentence][row]
-            found = self._finish(sentence, row, value, last, covered, (row, END))
-            if one.tracer is not None:
-                one.tracer.decide(nodes[sentence][row, END], "ended", found.score)
-
-    def _finish(
-        self, sentence: int, row: int, value: float, last: Last | None, coverage: float, pair: tuple[int, int]
-    ) -> Hypothesis:
+    def _finish(self, sentence: int, row: int, value: float, last: Last | None, coverage: float) -> Hypothesis:
         """A row becomes a hypothesis; `last` is about its end, None for one that was cut off."""
         assert self._grid is not None
         one = self._running[sentence]
-        history = slice(self._grid.tokens.size(2) - one.steps, None)
-        tokens = self._grid.tokens[sentence, row, history].tolist()
-        steps, added = (part[sentence, row, history].tolist() for part in (self._grid.steps, self._grid.added))
+        tokens, steps, added = one.path(row)
         if last is not None:
             steps.append(last[0])
             added.append(last[1])
@@ -215,7 +245,7 @@ class Search:
         options = one.request.options
         drawn = None
         if options.stochastic:
-            drawn = one.drawn.get(pair) if last is not None else one.rows[row].perturbed
+            drawn = one.drawn.get((row, END)) if last is not None else one.rows[row].perturbed
         parts = Parts(
             likelihood=options.score(value - fusion, len(steps)),
             coverage=options.coverage_penalty * coverage,
@@ -236,14 +266,13 @@ class Search:
     def _leave(self) -> list[Finished]:
         """Let sentences go that are done: nothing can change what they found, or the limit of length is reached."""
         assert self._grid is not None
-        best = self._grid.scores.amax(1).tolist()
         finished: list[Finished] = []
         stay: list[int] = []
-        for sentence, (one, running) in enumerate(zip(self._running, best, strict=True)):
-            if one.steps < one.limit and running > WORST and one.outcome.is_open(running):
+        for sentence, one in enumerate(self._running):
+            if one.steps < one.limit and one.best > WORST and one.outcome.is_open(one.best):
                 stay.append(sentence)
                 continue
-            if running > WORST:
+            if one.best > WORST:
                 self._cut(sentence)
             finished.append(_finished(one))
         self._keep(stay)
@@ -254,13 +283,11 @@ class Search:
         assert self._grid is not None
         one = self._running[sentence]
         takes = one.outcome.takes_cut
-        for row, value in enumerate(self._grid.scores[sentence].tolist()):
-            if value == WORST:
-                continue
+        for row, value in enumerate(one.history[-1].values):
             found = None
             if takes and one.satisfies(row):
                 coverage = 0.0 if one.plain else one.rows[row].coverage
-                found = self._finish(sentence, row, value, None, coverage, (row, END))
+                found = self._finish(sentence, row, value, None, coverage)
             if one.tracer is not None and one.rows[row].node >= 0:
                 fate: Fate = "stopped" if found is None else "cut"
                 one.tracer.decide(one.rows[row].node, fate, None if found is None else found.score)
@@ -269,8 +296,7 @@ class Search:
         if self._grid is None or len(stay) == len(self._running):
             return
         self._running = [self._running[sentence] for sentence in stay]
-        longest = max((one.steps for one in self._running), default=0)
-        self._grid = self._grid.keep(stay, longest + 1) if stay else None
+        self._grid = self._grid.keep(stay) if stay else None
 
 
 def _finished(one: Running) -> Finished:

@@ -33,6 +33,18 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """Before `Started`: what was chosen by measuring, and the memory that training is expected to need, in lines.
+
+    `memory` is the estimate in bytes, 0 where there is none.
+    """
+
+    progress: Progress
+    lines: tuple[str, ...]
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StartedFrom:
     """Before `Started`: the weights of another run are where this one begins; what was taken of them, in lines."""
 
@@ -116,5 +128,5 @@ class Ended:
     reason: str
 
 
-Event = StartedFrom | LeftOut | Started | Stepped | Validated | Sampled | Warned | Saved | Skipped | Ended
+Event = StartedFrom | LeftOut | Settled | Started | Stepped | Validated | Sampled | Warned | Saved | Skipped | Ended
 Observer = Callable[[Event], None]

@@ -11,8 +11,8 @@ for what decides how to go on is agreed on: sums, the time, a signal, a verdict.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
 from regard.models import System
+from regard.training.ahead import ahead
 from regard.training.checkpoints import Checkpoints
 from regard.training.contracts import Corpus, Outcome, Verdict
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
@@ -38,6 +39,7 @@ from regard.training.processes import Alone, Processes
 from regard.training.progress import Progress
 from regard.training.saving import restore, snapshot
 from regard.training.settings import Settings, learning_rate
+from regard.training.timeleft import trial_seconds
 from regard.training.weights import MovingAverage
 
 SKIPS_IN_A_ROW = 3
@@ -78,6 +80,7 @@ class Trainer:
         self.progress = Progress()
         self.meter = Meter()
         self.saved_step: int | None = None
+        self.step_seconds: float | None = None  # where it was measured before
 
     def run(self) -> Outcome:
         """Go on from the latest checkpoint, or start, and train until a limit is reached."""
@@ -94,10 +97,18 @@ class Trainer:
         """Step after step, until there is a reason to end."""
         if self.progress.step:
             self.between_steps()
-        batches = self.batches()
+        with closing(self.batches()) as batches:
+            reason = self.update_all(batches)
+        if not self.progress.step:
+            self.judge()
+            self.save()
+        return reason
+
+    def update_all(self, batches: Iterator[tuple[Cursor, Sequence[Batch]]]) -> str:
+        """Updates and what is due between them, until there is a reason to end."""
         while not (reason := self.reason_to_end()):
-            cursor, parts = next(batches)
             began = time.perf_counter()
+            cursor, parts = next(batches)
             self.learner.module.train()
             self.update(parts, cursor)
             (elapsed,) = self.processes.largest(time.perf_counter() - began)
@@ -109,19 +120,17 @@ class Trainer:
             if signalled:
                 self.save()
                 raise Interrupted(int(signalled), self.progress.step)
-        if not self.progress.step:
-            self.judge()
-            self.save()
         return reason
 
-    def batches(self) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+    def batches(self) -> Generator[tuple[Cursor, Sequence[Batch]]]:
         """Batches from where training stands; one that memory was too small to make is tried a second time."""
         failed = False
         while True:
             try:
-                for made in self.dealt(self.progress.cursor, self.settings.accumulate):
-                    failed = False
-                    yield made
+                with closing(ahead(self.dealt(self.progress.cursor, self.settings.accumulate))) as made:
+                    for one in made:
+                        failed = False
+                        yield one
             except (MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
                     raise
@@ -321,18 +330,8 @@ class Trainer:
             return 0.0
         if total is None:
             return left
-        self.learner.module.train()
-        times: list[float] = []
-        at = Cursor(epoch=self.progress.epoch, position=0)
-        for after, parts in self.dealt(at, self.settings.accumulate):
-            began = time.perf_counter()
-            self.gradient(parts, self.progress.step + 1, at)
-            at = after
-            times.append(time.perf_counter() - began)
-            if len(times) == 5:
-                break
-        self.optimizer.zero_grad(set_to_none=True)
-        by_steps = (total - self.progress.step) * sorted(times[1:])[len(times) // 2 - 1]
+        each = self.step_seconds or trial_seconds(self)
+        by_steps = (total - self.progress.step) * each
         return by_steps if left is None else min(left, by_steps)
 
     def save(self) -> None:

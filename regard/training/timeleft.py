@@ -1,9 +1,19 @@
 """How much time is left: the steps to come at the pace of those done, and the validations to come at theirs."""
 
 import math
+import time
+from statistics import median
+from typing import TYPE_CHECKING
 
+from regard.data.batches import Cursor
 from regard.training.events import Event, Started, Stepped, Validated
 from regard.training.progress import Progress
+
+if TYPE_CHECKING:
+    from regard.training.loop import Trainer
+
+TRIED = 5
+"""Passes that are tried before a training, the first of which does not count."""
 
 
 class TimeLeft:
@@ -54,3 +64,19 @@ class TimeLeft:
         each = self.validating / self.validations if self.validations else self.start.validation_seconds
         every = self.start.validate_every
         return 0.0 if not each or not every else math.ceil(steps / every) * each
+
+
+def trial_seconds(trainer: "Trainer") -> float:
+    """How long an update takes, from a few passes over the first batches of an epoch; no weight is changed."""
+    trainer.learner.module.train()
+    times: list[float] = []
+    at = Cursor(epoch=trainer.progress.epoch, position=0)
+    for after, parts in trainer.dealt(at, trainer.settings.accumulate):
+        began = time.perf_counter()
+        trainer.gradient(parts, trainer.progress.step + 1, at)
+        at = after
+        times.append(time.perf_counter() - began)
+        if len(times) == TRIED:
+            break
+    trainer.optimizer.zero_grad(set_to_none=True)
+    return median(times[1:])

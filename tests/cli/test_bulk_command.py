@@ -43,7 +43,8 @@ def test_one_file_goes_to_a_file(regard: Command, run: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "--workers", "2"], "--workers: only for whole files; say where they go with --output FOLDER"),
+        (["a", "--workers", "2", "--at-once"], "--workers: lines that are answered at once, or by an engine, have one"),
+        (["a", "--workers", "2", "--engine", "native"], "have one process; leave it out"),
         (["a", "--on", "ray", "--overwrite"], "--on, --overwrite: only for whole files"),
         (["a", "b"], "2 files: say where their outputs go with --output FOLDER"),
         (["-o", "out"], "--output is for whole files: name them after the run"),

@@ -45,6 +45,15 @@ def test_standard_input_files_and_gzip_give_the_same(
     assert expected[0].split()
 
 
+def test_several_processes_write_what_one_writes(regard: Command, run: Path) -> None:
+    content = "".join(f"{line}\n" for line in [*toy_sources(60, seed=5), "", "a \t b", *LINES]).encode()
+    for options in ([], ["--sample", "--seed", "3"]):
+        alone = regard("predict", run, *options, "--workers", "1", stdin=content)
+        shared = regard("predict", run, *options, "--workers", "3", stdin=content)
+        assert (shared.code, shared.out, shared.err) == (0, alone.out, alone.err)
+        assert "line 62" in alone.err
+
+
 def test_a_last_line_without_an_end_counts_and_nothing_gives_nothing(regard: Command, run: Path) -> None:
     assert len(regard("predict", run, stdin=b"a b\n\nc").out.splitlines()) == 3
     assert regard("predict", run, stdin=b"").out == ""

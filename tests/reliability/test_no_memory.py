@@ -91,7 +91,7 @@ def fail_in_optimizer(made: Trainer, memory: Memory) -> None:
 
 
 class Reader:
-    """A corpus whose batches of the bad update cannot be made."""
+    """A corpus whose batch of the bad update cannot be made; it is made ahead, after the first update."""
 
     def __init__(self, real: StoreCorpus, made: Trainer, memory: Memory) -> None:
         self.real, self.made, self.memory = real, made, memory
@@ -105,8 +105,9 @@ class Reader:
     def from_(
         self, cursor: Cursor, parts: int, *, rank: int = 0, world: int = 1
     ) -> Iterator[tuple[Cursor, Sequence[Batch]]]:
+        per_epoch = self.real.batches_in_epoch()
         for after, batches in self.real.from_(cursor, parts, rank=rank, world=world):
-            if self.made.progress.step + 1 == BAD:
+            if self.made.progress.step and after.epoch * per_epoch + after.position == BAD:
                 self.memory.ask(max(batch.tokens for batch in batches))
             yield after, batches
 

@@ -223,7 +223,7 @@ def test_search_leaves_what_the_scorer_says_as_it_is() -> None:
         def step(self, tokens: torch.Tensor, state: object) -> object:
             step = super().step(tokens, state)
             said = self.table[0, 0, 0].expand(*tokens.shape, -1)
-            return type(step)(log_probabilities=said, state=step.state)
+            return type(step)(logits=said, state=step.state)
 
     scorer = Constant(vocabulary=7)
     before = scorer.table.clone()
@@ -256,6 +256,30 @@ def test_best_continuations_equal_sorting_them_all(count: int, forbidden: tuple[
     for sentence in range(3):
         real = found.values[sentence].isfinite()
         places = (found.rows * 6 + found.tokens)[sentence][real]
+        assert places.tolist() == total.indices[sentence, :width][real].tolist()
+
+
+@pytest.mark.parametrize("vocabulary", [33, 95, 96, 97, 160, 1000])
+@pytest.mark.parametrize("count", [1, 5, 12, 300, 700])
+def test_the_best_of_a_large_vocabulary_equal_sorting_them_all(vocabulary: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(vocabulary + count)
+    scores = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(3, 4, vocabulary, generator=generator) * 3
+    logits[0, 0, :4] += 20.0  # what must not come out would be the best
+    scores[1, 2:] = -math.inf
+    early = torch.tensor([True, False, False])
+    normaliser = logits.logsumexp(-1)
+    found = best_continuations(scores, logits, count=count, forbidden=(0, 1, 2), normaliser=normaliser, early=early)
+    every = (logits - normaliser.unsqueeze(2)) + scores.unsqueeze(2)
+    every[:, :, :3] = -math.inf
+    every[0, :, END] = -math.inf
+    total = every.flatten(1).sort(dim=1, descending=True)
+    width = found.values.size(1)
+    assert width == min(count, 4 * vocabulary)
+    assert torch.equal(found.values, total.values[:, :width])
+    for sentence in range(3):
+        real = found.values[sentence].isfinite()
+        places = (found.rows * vocabulary + found.tokens)[sentence][real]
         assert places.tolist() == total.indices[sentence, :width][real].tolist()
 
 

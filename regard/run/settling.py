@@ -1,0 +1,162 @@
+"""What a recipe leaves open is settled before the first step: precision and threads by a trial, memory by a look.
+
+What was chosen becomes part of the recipe of the run, so that a run that goes on computes as it began.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import torch
+
+from regard.data.corpus import StoreCorpus
+from regard.errors import ResourceError
+from regard.models import System
+from regard.process import memory_free
+from regard.recipe.build import training_settings
+from regard.recipe.objectives import build_objective
+from regard.recipe.schema import Recipe
+from regard.training import Checkpoints, Trainer, Verdict
+from regard.training.limits import expected_steps
+from regard.training.memory import Memory, needed
+from regard.training.processes import Processes
+from regard.training.settings import Precision, Settings
+from regard.training.ways import Choice, Way, choose, fewer_threads
+
+OPEN: Final = ("precision", "threads")
+"""Settings that `auto` leaves to a measurement."""
+
+FINEST: Final = 64
+"""More micro-batches than this are advised to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A recipe that leaves nothing open, and what was chosen in it, if anything was."""
+
+    recipe: Recipe
+    choice: Choice | None
+
+
+def keep_chosen(recipe: Recipe, there: Recipe) -> Recipe:
+    """What a run has chosen stays chosen when it goes on."""
+    kept = {name: getattr(there.training, name) for name in OPEN if getattr(recipe.training, name) == "auto"}
+    return _with(recipe, kept)
+
+
+def _with(recipe: Recipe, changes: dict[str, object]) -> Recipe:
+    if not changes:
+        return recipe
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update=changes)})
+
+
+def settle(
+    recipe: Recipe, system: System, corpus: StoreCorpus, checkpoints: Checkpoints, processes: Processes
+) -> Settled:
+    """Choose what is open, and say it to all processes; nothing of a system or a run is changed by it."""
+    section = recipe.training
+    choice = None
+    if any(getattr(section, name) == "auto" for name in OPEN) and processes.main:
+        choice = _chosen(recipe, system, corpus, checkpoints, processes)
+        found = {"precision": choice.way.precision, "threads": choice.way.threads}
+        recipe = _with(recipe, {name: found[name] for name in OPEN if getattr(section, name) == "auto"})
+    told = processes.told_by_main({name: getattr(recipe.training, name) for name in OPEN})
+    recipe = _with(recipe, told)
+    if isinstance(recipe.training.threads, int):
+        torch.set_num_threads(recipe.training.threads)
+    return Settled(recipe, choice)
+
+
+def _chosen(
+    recipe: Recipe, system: System, corpus: StoreCorpus, checkpoints: Checkpoints, processes: Processes
+) -> Choice:
+    section = recipe.training
+    most = section.threads if isinstance(section.threads, int) else torch.get_num_threads()
+    settings = training_settings(recipe)
+    rule = Way(settings.precision, most)
+    if processes.world > 1:
+        return Choice(way=rule, reason=f"{processes.world} processes share each batch")
+    if section.compile:
+        return Choice(way=rule, reason="every way would have to be compiled")
+    others: tuple[Precision, ...] = ("bfloat16",) if section.precision == "auto" else ()
+    trainer = Trainer(
+        system,
+        corpus,
+        settings=replace(settings, moving_average=None),
+        objective=build_objective(recipe),
+        validate=_never,
+        checkpoints=checkpoints,
+    )
+    return choose(
+        trainer,
+        rule,
+        precisions=others,
+        threads=fewer_threads(most) if section.threads == "auto" else (),
+        steps=likely_steps(settings, corpus.batches_in_epoch()),
+        most_seconds=None if settings.minutes is None else 60 * settings.minutes,
+    )
+
+
+def _never(system: System) -> Verdict:  # noqa: ARG001
+    raise AssertionError("a trial validates nothing")
+
+
+def likely_steps(settings: Settings, epoch: int) -> float:
+    """Steps that a run will take if nothing ends it sooner; by patience alone, those it takes at least."""
+    steps = expected_steps(settings, epoch)
+    if steps is not None:
+        return steps
+    if settings.patience is None:
+        return math.inf
+    return (settings.patience + 1) * (settings.validate_every or epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOutlook:
+    """What a training needs beside what is free; `advice` where that is too little."""
+
+    memory: Memory
+    free: int | None
+    advice: str = ""
+
+    def line(self) -> str:
+        """For people."""
+        memory = self.memory
+        return (
+            f"memory: about {_size(memory.peak)} (learning {_size(memory.state)}, activations of the largest batch "
+            f"{_size(memory.activations)})" + ("" if self.free is None else f"; {_size(self.free)} are free")
+        )
+
+
+def memory_outlook(trainer: Trainer, corpus: StoreCorpus, *, held: int) -> MemoryOutlook:
+    """What a training will need and whether it is there. What no splitting of batches could mend is refused."""
+    memory, free = needed(trainer, corpus.largest(trainer.settings.accumulate), held=held), memory_free()
+    if free is None or memory.more <= free:
+        return MemoryOutlook(memory, free)
+    if memory.state > free:
+        raise ResourceError(
+            f"weights, gradients and the optimiser need {_size(memory.state)} more memory, and {_size(free)} are free; "
+            "take a smaller model (model.width, model.layers, text.size), or close other programs"
+        )
+    parts = finer(trainer, corpus, free)
+    split = f"training.accumulate={parts} would fit" if parts else "training.recompute=true keeps less"
+    return MemoryOutlook(
+        memory,
+        free,
+        f"training will need about {_size(memory.more)} more memory, and {_size(free)} are free: it may be slow, or be "
+        f"stopped by the system. {split}; a smaller training.batch_tokens or data.max_length helps, too",
+    )
+
+
+def finer(trainer: Trainer, corpus: StoreCorpus, free: int) -> int | None:
+    """The fewest micro-batches, a power of two times those there are, with which a training fits."""
+    parts = trainer.settings.accumulate * 2
+    while parts <= FINEST:
+        if needed(trainer, corpus.largest(parts), held=0).more <= free:
+            return parts
+        parts *= 2
+    return None
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.0f} MB"

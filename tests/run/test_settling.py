@@ -1,0 +1,149 @@
+"""What `auto` leaves open is measured once, written into the recipe of the run and kept; memory is looked at before."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.batch import Batch
+from regard.errors import RecipeError, ResourceError, UsageError
+from regard.run import settling
+from regard.run.folder import RunFolder
+from regard.run.settling import keep_chosen, likely_steps
+from regard.run.training import Trained, train
+from regard.training import Event, Settings, Settled, Warned, weights
+from regard.training.ways import Way, _Trials
+from tests.toys import toy_pairs, toy_recipe, write_tsv
+
+AUTO = ("training.precision=auto", "training.threads=auto", "model.dropout=0.1")
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_tsv(tmp_path / "pairs.tsv", toy_pairs(120))
+
+
+@pytest.fixture
+def half_is_faster(monkeypatch: pytest.MonkeyPatch) -> list[Way]:
+    """Real updates are tried, but half precision is said to take a tenth of the time; the run is said to be long."""
+    tried: list[Way] = []
+    real: Callable[[_Trials, Way, Sequence[Batch]], tuple[int, float]] = _Trials.update
+
+    def update(self: _Trials, way: Way, parts: Sequence[Batch]) -> tuple[int, float]:
+        tried.append(way)
+        count, _ = real(self, way, parts)
+        return count, 0.001 if way.precision == "bfloat16" else 0.01
+
+    monkeypatch.setattr(_Trials, "update", update)
+    monkeypatch.setattr(settling, "likely_steps", lambda settings, epoch: 1e9)
+    return tried
+
+
+def same(one: Trained, other: Trained) -> bool:
+    there = weights(other.model.system)
+    return all(torch.equal(tensor, there[name]) for name, tensor in weights(one.model.system).items())
+
+
+def told(events: Sequence[Event]) -> list[str]:
+    return [line for event in events if isinstance(event, Settled) for line in event.lines]
+
+
+def test_what_is_measured_learns_what_is_fixed_by_hand(tmp_path: Path, pairs: Path, half_is_faster: list[Way]) -> None:
+    events: list[Event] = []
+    measured = train(toy_recipe(tmp_path / "measured", pairs, *AUTO), observers=[events.append])
+    assert {way.precision for way in half_is_faster} == {"float32", "bfloat16"}
+    written = RunFolder(tmp_path / "measured").read_recipe().training
+    assert (written.precision, written.threads) == ("bfloat16", 1)
+    assert measured.model.recipe.training == written
+    assert told(events)[0].startswith("bf16 on 1 thread: 1,000 tokens/s against 100 in fp32; measured in ")
+    assert told(events)[1].startswith("memory: about ")
+    fixed = ("training.precision=bfloat16", "training.threads=1", "model.dropout=0.1")
+    assert same(measured, train(toy_recipe(tmp_path / "fixed", pairs, *fixed)))
+    assert not same(measured, train(toy_recipe(tmp_path / "single", pairs, *fixed[1:])))
+
+
+def test_a_run_goes_on_as_it_began(tmp_path: Path, pairs: Path, half_is_faster: list[Way]) -> None:
+    train(toy_recipe(tmp_path / "run", pairs, *AUTO, "training.steps=6"))
+    half_is_faster.clear()
+    events: list[Event] = []
+    gone_on = train(toy_recipe(tmp_path / "run", pairs, *AUTO), observers=[events.append])
+    assert half_is_faster == []
+    assert len(told(events)) == 1
+    assert gone_on.model.recipe.training.precision == "bfloat16"
+    fixed = ("training.precision=bfloat16", "model.dropout=0.1")
+    assert same(gone_on, train(toy_recipe(tmp_path / "fixed", pairs, *fixed)))
+    with pytest.raises(UsageError, match=r"training\.precision: 'bfloat16' there, 'float32' here"):
+        train(toy_recipe(tmp_path / "run", pairs, "model.dropout=0.1"))
+
+
+def test_a_short_run_follows_the_rule(tmp_path: Path, pairs: Path) -> None:
+    events: list[Event] = []
+    trained = train(toy_recipe(tmp_path / "run", pairs, *AUTO), observers=[events.append])
+    assert told(events)[0] == "fp32 on 1 thread, unmeasured: about 12 steps are too few to try others (700)"
+    assert trained.model.recipe.training.precision == "float32"
+    assert same(trained, train(toy_recipe(tmp_path / "plain", pairs, AUTO[2])))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (("training.precision=float32",), "memory: about "),
+        (("training.precision=auto", "training.compile=true"), "fp32 on 1 thread, unmeasured: every way would have"),
+    ],
+)
+def test_nothing_is_tried_where_nothing_is_open_or_fair(
+    tmp_path: Path, pairs: Path, overrides: tuple[str, ...], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.run.training.compile_layers", lambda system: None)
+    events: list[Event] = []
+    train(toy_recipe(tmp_path / "run", pairs, *overrides), observers=[events.append])
+    assert told(events)[0].startswith(line)
+
+
+def test_only_what_is_open_takes_over_what_was_chosen(tmp_path: Path, pairs: Path) -> None:
+    there = toy_recipe(tmp_path, pairs, "training.precision=bfloat16", "training.threads=3")
+    kept = keep_chosen(toy_recipe(tmp_path, pairs, "training.precision=auto", "training.threads=2"), there)
+    assert (kept.training.precision, kept.training.threads) == ("bfloat16", 2)
+
+
+@pytest.mark.parametrize("value", ["0", "many", "1.5"])
+def test_threads_are_a_number_or_auto(tmp_path: Path, pairs: Path, value: str) -> None:
+    with pytest.raises(RecipeError, match=r"training\.threads"):
+        toy_recipe(tmp_path, pairs, f"training.threads={value}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        (Settings(seed=1, steps=100, epochs=3), 30),
+        (Settings(seed=1, patience=4), 50),
+        (Settings(seed=1, patience=4, validate_every=7), 35),
+        (Settings(seed=1, minutes=3.0, patience=None), float("inf")),
+    ],
+)
+def test_likely_steps(settings: Settings, steps: float) -> None:
+    assert likely_steps(settings, 10) == steps
+
+
+def test_memory_that_will_be_too_small_is_warned_of(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.training.memory.LOADED", 0)
+    monkeypatch.setattr(settling, "memory_free", lambda: 600_000)
+    events: list[Event] = []
+    train(toy_recipe(tmp_path / "run", pairs), observers=[events.append])
+    (warning,) = (event for event in events if isinstance(event, Warned) and event.kind == "memory")
+    assert "training will need about " in warning.text
+    assert "1 MB are free" in warning.text
+    assert "training.accumulate=" in warning.text
+
+
+def test_memory_that_no_splitting_can_mend_is_refused(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "memory_free", lambda: 1000)
+    with pytest.raises(
+        ResourceError, match=r"the optimiser need \d+ MB more memory, and 0 MB are free; take a smaller"
+    ):
+        train(toy_recipe(tmp_path / "run", pairs))
