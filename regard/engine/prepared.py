@@ -11,6 +11,7 @@ from typing import Final
 
 from regard.engine.runtime import Engine, EngineOptions, EngineRequest
 from regard.errors import ModelError, UsageError
+from regard.files import replace_file
 from regard.special import END
 from regard.text.backwards import BackwardTokenizer
 from regard.text.beginning import encode_beginning
@@ -52,7 +53,7 @@ def write_settings(folder: Path, settings: Mapping[str, object]) -> None:
     """Put what the runtime must know beside the engine file."""
     assert settings.keys() == _KINDS.keys()
     content = json.dumps({"format": FORMAT, **settings}, indent=2) + "\n"
-    (folder / SETTINGS).write_text(content, encoding="utf-8")
+    replace_file(folder / SETTINGS, content.encode())
 
 
 def read_settings(folder: Path) -> dict[str, object]:

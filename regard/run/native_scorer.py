@@ -109,7 +109,7 @@ class NativeScorer:
             lengths=state.lengths,
             covered=covered,
         )
-        return Step(log_probabilities=said, state=following, coverage=_told(following) if self._covers else None)
+        return Step(logits=said, state=following, coverage=_told(following) if self._covers else None)
 
 
 def _told(state: NativeState) -> Tensor:

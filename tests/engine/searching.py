@@ -1,13 +1,14 @@
 """Both searches over the same requests, for the tests of the engine."""
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from regard.data.batch import Category, Ids, Sources
 from regard.engine import Engine, EngineOptions, EngineRequest, Found
@@ -145,12 +146,14 @@ def quantised_linear(states: Tensor, weight: Tensor, bias: Tensor | None = None)
     return (product if bias is None else product + bias).float()
 
 
-@contextmanager
-def rounding_to_bytes() -> Iterator[None]:
-    """Within it every linear map of torch does what the engine does with bytes."""
-    usual = functional.linear
-    functional.linear = quantised_linear  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        functional.linear = usual
+class rounding_to_bytes(TorchFunctionMode):  # noqa: N801
+    """Within it every linear map of torch does what the engine does with bytes, under whatever name it is called."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Collection[type],
+        arguments: tuple[Any, ...] = (),
+        named: dict[str, Any] | None = None,
+    ) -> Any:
+        return (quantised_linear if function is functional.linear else function)(*arguments, **(named or {}))
