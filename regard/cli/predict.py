@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -116,6 +117,8 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
+    if engine == "auto" and (workers is not None or not (Path(run) / "engine.bin").exists()):
+        engine = "torch"  # which has processes to share the work between
     if engine == "native" and output is not None:
         raise UsageError("--engine is for streams: leave it out, or leave out --output")
     bulk = {"--on": on, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
