@@ -133,9 +133,12 @@ def test_all_kernels_search_alike(kernels, name, tmp_path):
     assert_same(engine_search(engine, sources, BEAM), torch_search(system, sources, BEAM))
 
 
-@pytest.mark.parametrize("name", ["transformer post", "transformer rotary", "relative bias, swiglu"])
+@pytest.mark.parametrize("name", ["transformer post", "transformer pre", "relative bias, swiglu"])
 def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
-    """The first token of each output, as later ones differ where a number fell on the edge between two bytes."""
+    """The first token of each output, as later ones differ where a number fell on the edge between two bytes.
+
+    Not for bilinear scores: the engine multiplies their maps with those of the queries before it rounds.
+    """
     system = system_named(name)
     sources = sentences(36, longest=6)
     options = SearchOptions(beam=2, best=1, length_penalty=0.0, max_length=1, max_ratio=None)
@@ -146,7 +149,7 @@ def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
     same = [
         abs(one.log_probability - other.log_probability) < 1e-4 and one.tokens == other.tokens for one, other in pairs
     ]
-    assert sum(same) >= 18
+    assert sum(same) >= 34
     exact = torch_search(system, sources, options)
     pairs = [(one[0], other.hypotheses[0]) for one, other in zip(found, exact, strict=True)]
     apart = [abs(one.log_probability - other.log_probability) for one, other in pairs]
