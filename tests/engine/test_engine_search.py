@@ -137,7 +137,7 @@ def test_all_kernels_search_alike(kernels, name, tmp_path):
 def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
     """The first token of each output, as later ones differ where a number fell on the edge between two bytes.
 
-    Not for bilinear scores: the engine multiplies their maps with those of the queries before it rounds.
+    Not for bilinear scores: the engine multiplies their maps with those of the keys before it rounds.
     """
     system = system_named(name)
     sources = sentences(36, longest=6)
