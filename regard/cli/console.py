@@ -71,20 +71,40 @@ def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return paths, [word for word in words if word not in paths]
 
 
-@contextmanager
-def standard_output() -> Iterator[TextIO]:
+class Output:
     """Where data goes. That it cannot be written there is told, and not tried again when the program ends."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> None:
+        with self._told():
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with self._told():
+            self.stream.flush()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+            told = f"standard output: cannot be written ({error.strerror or error})"
+            if error.errno in NO_SPACE:
+                raise ResourceError(f"{told}. Make room, or write elsewhere, and run the command again") from error
+            raise UsageError(f"{told}; write to a file or a pipe that is open") from error
+
+
+@contextmanager
+def standard_output() -> Iterator[Output]:
+    """Standard output, flushed at the end. Only what writing there raises is told as its fault."""
     if sys.stdout is None:
         raise UsageError("standard output is closed: nothing can be written. Leave out `>&-`, or name a file with `>`")
-    try:
-        yield sys.stdout
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        told = f"standard output: cannot be written ({error.strerror or error})"
-        if error.errno in NO_SPACE:
-            raise ResourceError(f"{told}. Make room, or write elsewhere, and run the command again") from error
-        raise UsageError(f"{told}; write to a file or a pipe that is open") from error
+    output = Output(sys.stdout)
+    yield output
+    output.flush()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -100,7 +100,7 @@ def predict(
         "--workers",
         min=1,
         max=65536,
-        help="So many processes of one thread; as it is, one for each core (Linux), and one in all for --output.",
+        help="So many processes of one thread. As it is: one for each core for a named file (Linux), else one in all.",
     ),
     shard_lines: int | None = typer.Option(
         None, "--shard-lines", min=1, help="Of --output: lines that are predicted and saved as one; 1024 as it is."
@@ -158,7 +158,7 @@ def predict(
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
     file = files[0] if files else STDIN
     typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
-    processes = _processes(workers, alone=output is not None or typed or engine != "torch")
+    processes = 1 if output is not None or at_once or engine != "torch" else _processes(workers, file)
     model = open_runs(
         run,
         others,
@@ -186,14 +186,26 @@ def predict(
         typer.echo(f"regard: {warning}", err=True)
 
 
-def _processes(workers: int | None, *, alone: bool) -> int:
-    """How many processes predict a stream."""
-    if alone:
-        return 1
+def _processes(workers: int | None, file: str) -> int:
+    """How many processes predict a stream: several for a named file, which is complete, since they read far ahead.
 
-    from regard.run.forks import usual_processes
+    That a pipe or a device is named is refused by what reads it.
+    """
+    from regard.run.forks import can_fork, usual_processes
 
-    return workers or usual_processes()
+    if workers is None:
+        return 1 if file == STDIN else usual_processes()
+    if workers > 1 and file == STDIN:
+        raise UsageError(
+            f"--workers {workers}: standard input is answered by one process, as its lines come; name a regular file, "
+            "or leave --workers out"
+        )
+    if workers > 1 and not can_fork():
+        raise UsageError(
+            f"--workers {workers}: only on Linux do several processes predict without --output; give --output, or "
+            "leave --workers out"
+        )
+    return workers
 
 
 def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list[str]) -> None:

@@ -3,16 +3,18 @@
 They are forked after the model was loaded, so they start at once and hold no weights of their own; each searches with
 one thread, which in batches is faster than one process with several. This process reads lines, hands them out a part at
 a time, and gives back answers in the order of the lines. What a process could not do is done here, so that an error is
-told as it would be without others. Only on Linux: elsewhere a process of many libraries is not safely forked.
+told as it would be without others, behind the answers to all lines before it. Lines are read far ahead, so this is for
+files that are complete. Only on Linux: elsewhere a process of many libraries is not safely forked.
 """
 
 import os
 import selectors
 import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import chain
+from contextlib import suppress
 from typing import Final
 
 import torch
@@ -33,37 +35,48 @@ Predict = Callable[[Task], Answer]
 """What answers a task in this process; errors are raised."""
 
 
+def can_fork() -> bool:
+    return sys.platform.startswith("linux")
+
+
 def usual_processes() -> int:
     """As many as cores, and no more than the threads that the environment permits; 1 where none can be forked."""
-    if not sys.platform.startswith("linux"):
+    if not can_fork():
         return 1
-    permitted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    permitted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return max(1, min(cores(), int(permitted) if permitted.isdecimal() else cores()))
 
 
 def cut_evenly(lines: Iterable[str], processes: int) -> Iterator[Task]:
-    """Lines as parts for so many processes, alike in size; they are read ahead no further than these need."""
+    """Lines as parts for so many processes, alike in size; they are read ahead no further than these need.
+
+    An error of reading is raised behind the parts of all lines before it.
+    """
+    faults: list[Exception] = []
     number, first = 0, 1
-    for block in windows(lines, processes * MOST):
+    for block in windows(_readable(lines, faults), processes * MOST):
         shares = processes if len(block) <= processes * BATCH else 2 * processes
         size = max(FEWEST, -(-len(block) // shares))
         for start in range(0, len(block), size):
             yield Task(number=number, file="", first=first + start, texts=tuple(block[start : start + size]))
             number += 1
         first += len(block)
+    if faults:
+        raise faults[0]
+
+
+def _readable(lines: Iterable[str], faults: list[Exception]) -> Iterator[str]:
+    try:
+        yield from lines
+    except Exception as error:
+        faults.append(error)
 
 
 def answers(lines: Iterable[str], predict: Predict, processes: int) -> Generator[Answer, None, None]:
     """The answers to all lines, in order. Few of them are answered by this process alone."""
-    tasks = cut_evenly(lines, processes)
-    first = [task for _, task in zip(range(2), tasks, strict=False)]
-    every = chain(first, tasks)
-    if len(first) < 2:
-        yield from map(predict, every)
-        return
     crew = _Forked(predict, processes)
     try:
-        yield from crew.answers(every)
+        yield from crew.answers(cut_evenly(lines, processes))
     finally:
         crew.end()
 
@@ -73,52 +86,105 @@ class _Forked:
 
     def __init__(self, predict: Predict, processes: int) -> None:
         self.predict = predict
+        self.most = processes
+        self.ahead = 4 * processes
         self.children: list[_Child] = []
-        for _ in range(processes):
-            self.children.append(_Child(predict, self.children))
+        self.done: dict[int, Answer | Exception] = {}
+        self.waiting: deque[Task] = deque()
+        self.read = 0  # tasks so far
+        self.over = False
 
     def answers(self, tasks: Iterator[Task]) -> Iterator[Answer]:
-        """In order. No child has more than two tasks, and few are answered before one that is not."""
-        done: dict[int, Answer] = {}
+        """In order; an error is raised behind all answers to what stands before it.
+
+        A single task is answered here. No child has more than two, and few are answered before one that is not.
+        """
+        self.waiting.extend(task for task in (self._read(tasks), self._read(tasks)) if task is not None)
+        if self.over:
+            self.most = 0
         told = 0
-        ahead = 4 * len(self.children)
         while True:
-            while self._fewest() < 2 and sum(len(one.tasks) for one in self.children) + len(done) < ahead:
-                if (task := next(tasks, None)) is None:
-                    break
-                min(self.children, key=lambda one: len(one.tasks)).submit(task)
-            if any(child.tasks for child in self.children):
-                done.update((task.number, answer) for task, answer in self._next())
-            elif not done:
-                yield from map(self.predict, tasks)  # nothing is left, unless all children are lost
+            if self._has_room() and (task := self._read_next(tasks)) is not None:
+                self._listen(0)
+                self._hand_out(task)
+            elif any(child.tasks for child in self.children):
+                self._listen(None)
+            elif not self.done:
                 return
-            while told in done:
-                yield done.pop(told)
+            while told in self.done:
+                answer = self.done.pop(told)
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
                 told += 1
 
-    def _fewest(self) -> int:
-        return min((len(one.tasks) for one in self.children), default=2)
+    def _read_next(self, tasks: Iterator[Task]) -> Task | None:
+        return self.waiting.popleft() if self.waiting else self._read(tasks)
 
-    def _next(self) -> Iterator[tuple[Task, Answer]]:
-        """Wait for children that have something to say."""
-        found = [child for child in self.children if child.replied]
+    def _read(self, tasks: Iterator[Task]) -> Task | None:
+        """The next task; where none can be read, the error stands in its place."""
+        if self.over:
+            return None
+        try:
+            task = next(tasks, None)
+        except Exception as error:
+            self.done[self.read] = error
+            task = None
+        if task is None:
+            self.over = True
+        else:
+            self.read += 1
+        return task
+
+    def _has_room(self) -> bool:
+        """Whether there is a use for another task."""
+        if sum(len(child.tasks) for child in self.children) + len(self.done) >= self.ahead:
+            return False
+        return len(self.children) < self.most or min((len(child.tasks) for child in self.children), default=0) < 2
+
+    def _hand_out(self, task: Task) -> None:
+        """To the child with least to do. Another one is forked where none is idle, as long as there may be more."""
+        if all(child.tasks for child in self.children) and len(self.children) < self.most:
+            try:
+                self.children.append(_Child(self.predict, self.children))
+            except OSError:  # no more processes or files are permitted
+                self.most = len(self.children)
+        if self.children:
+            min(self.children, key=lambda one: len(one.tasks)).submit(task)
+        else:
+            self._answer_here(task)
+
+    def _answer_here(self, task: Task) -> None:
+        try:
+            self.done[task.number] = self.predict(task)
+        except Exception as error:
+            self.done[task.number] = error
+            self.over = True
+            self.waiting.clear()
+
+    def _listen(self, seconds: float | None) -> None:
+        """Hear the children that have something to say; None waits for one."""
+        found = [child for child in self.children if child.replies]
         if not found:
-            with selectors.DefaultSelector() as selector:
+            with selectors.PollSelector() as selector:
                 for child in self.children:
                     if child.tasks:
-                        selector.register(child.replies, selectors.EVENT_READ, child)
-                found = [key.data for key, _ in selector.select()]
+                        selector.register(child.socket, selectors.EVENT_READ, child)
+                found = [key.data for key, _ in selector.select(seconds)]
         for child in found:
             outcome = child.hear()
             if outcome is None:
                 self.children.remove(child)
+                self.most = len(self.children)
                 child.end()
-                left = list(child.tasks)
+                for task in child.tasks:
+                    self._answer_here(task)
+                continue
+            task = child.tasks.popleft()
+            if outcome.answer is None:
+                self._answer_here(task)
             else:
-                left = [child.tasks.popleft()]
-            for task in left:
-                answer = None if outcome is None else outcome.answer
-                yield task, self.predict(task) if answer is None else answer
+                self.done[task.number] = outcome.answer
 
     def end(self) -> None:
         for child in self.children:
@@ -128,62 +194,65 @@ class _Forked:
 class _Child:
     """One forked process: a line of JSON in, a line out. It ends when this one does, however this one ends."""
 
-    descriptors: tuple[int, int]
-
     def __init__(self, predict: Predict, before: "Sequence[_Child]") -> None:
-        asked, asking = os.pipe()
-        replied, replying = os.pipe()
-
-        def attempt(task: Task) -> Outcome:
-            try:
-                return Outcome(predict(task))
-            except Exception as error:  # the other process does it again, and tells why it cannot be done
-                return Outcome(fault=str(error))
-
-        self.process = os.fork()
+        self.socket, other = socket.socketpair()
+        try:
+            self.process = os.fork()
+        except OSError:
+            self.socket.close()
+            other.close()
+            raise
         if self.process == 0:
             try:
-                for descriptor in (asking, replied, *(each for one in before for each in one.descriptors)):
-                    os.close(descriptor)
-                torch.set_num_threads(1)  # also because the threads of the other process are not there
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key is for the process that ends its children
-                answer_tasks(os.fdopen(asked, "rb"), os.fdopen(replying, "wb"), lambda _: attempt)
+                for one in (self, *before):
+                    one.socket.close()
+                _answer_all(predict, other)
             finally:
                 os._exit(1)
-        os.close(asked)
-        os.close(replying)
-        self.descriptors = asking, replied
-        self.requests, self.replies = os.fdopen(asking, "wb"), os.fdopen(replied, "rb")
+        other.close()
         self.tasks: deque[Task] = deque()
-        self.heard = b""
+        self.replies: deque[bytes] = deque()
+        self.begun: list[bytes] = []  # parts of a reply that is not whole
 
     def submit(self, task: Task) -> None:
+        """Hand a task over. No signal tells that the child is lost: by default it would end this process."""
         self.tasks.append(task)
-        try:
-            self.requests.write(task.encode() + b"\n")
-            self.requests.flush()
-        except BrokenPipeError:
-            return  # it is lost, which `hear` finds out
-
-    @property
-    def replied(self) -> bool:
-        """Whether a reply was read already, together with the one before it."""
-        return b"\n" in self.heard
+        with suppress(OSError):  # it is lost, which `hear` finds out
+            self.socket.sendall(task.encode() + b"\n", socket.MSG_NOSIGNAL)
 
     def hear(self) -> Outcome | None:
         """The outcome of its first task; None if it was lost."""
-        while not self.replied:
-            if not (part := os.read(self.replies.fileno(), 1 << 20)):
+        while not self.replies:
+            try:
+                part = self.socket.recv(1 << 20)
+            except ConnectionError:
                 return None
-            self.heard += part
-        reply, _, self.heard = self.heard.partition(b"\n")
-        return Outcome.decode(reply)
+            if not part:
+                return None
+            first, *further = part.split(b"\n")
+            self.begun.append(first)
+            for beginning in further:
+                self.replies.append(b"".join(self.begun))
+                self.begun = [beginning]
+        return Outcome.decode(self.replies.popleft())
 
     def end(self) -> None:
-        os.kill(self.process, signal.SIGKILL)
-        os.waitpid(self.process, 0)
-        for pipe in (self.requests, self.replies):
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                continue
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        with suppress(ChildProcessError):  # where children are not waited for, by the signals that were inherited
+            os.waitpid(self.process, 0)
+        self.socket.close()
+
+
+def _answer_all(predict: Predict, connection: socket.socket) -> None:
+    """What a child does."""
+
+    def attempt(task: Task) -> Outcome:
+        try:
+            return Outcome(predict(task))
+        except Exception as error:  # the other process does it again, and tells why it cannot be done
+            return Outcome(fault=str(error))
+
+    torch.set_num_threads(1)  # also because the threads of the other process are not there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key is for the process that ends its children
+    answer_tasks(connection.makefile("rb"), connection.makefile("wb"), lambda _: attempt)

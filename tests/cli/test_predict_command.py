@@ -4,8 +4,10 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +15,9 @@ import pytest
 
 from regard.cli.main import main
 from regard.run.model import Model
+from regard.run.shards import Answer
 from regard.run.training import Trained
+from regard.run.written import Tally
 from tests.cli.conftest import Command
 from tests.toys import toy_sources
 
@@ -45,13 +49,90 @@ def test_standard_input_files_and_gzip_give_the_same(
     assert expected[0].split()
 
 
-def test_several_processes_write_what_one_writes(regard: Command, run: Path) -> None:
-    content = "".join(f"{line}\n" for line in [*toy_sources(60, seed=5), "", "a \t b", *LINES]).encode()
+def test_several_processes_write_what_one_writes(regard: Command, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in"
+    file.write_text("".join(f"{line}\n" for line in [*toy_sources(60, seed=5), "", "a \t b", *LINES]))
     for options in ([], ["--sample", "--seed", "3"]):
-        alone = regard("predict", run, *options, "--workers", "1", stdin=content)
-        shared = regard("predict", run, *options, "--workers", "3", stdin=content)
+        alone = regard("predict", run, file, *options, "--workers", "1")
+        shared = regard("predict", run, file, *options, "--workers", "3")
         assert (shared.code, shared.out, shared.err) == (0, alone.out, alone.err)
         assert "line 62" in alone.err
+
+
+def test_standard_input_has_one_process(regard: Command, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in ([], ["-"]):
+        result = regard("predict", run, *arguments, "--workers", "2", stdin=b"a\n")
+        assert (result.code, result.out) == (2, "")
+        assert "--workers 2: standard input is answered by one process, as its lines come; name a" in result.err
+        assert "or leave --workers out" in result.err
+    monkeypatch.setattr("regard.run.forks.answers", None)
+    monkeypatch.setattr("regard.run.forks.usual_processes", lambda: 2)
+    for options in ([], ["--workers", "1"]):
+        assert regard("predict", run, *options, stdin=b"a\n" * 40).out.count("\n") == 40
+
+
+def test_a_pipe_is_refused_before_any_process_is_forked(regard: Command, run: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for options in ([], ["--workers", "2"]):
+        result = regard("predict", run, tmp_path / "pipe", *options)
+        assert (result.code, result.out) == (4, "")
+        assert "is a pipe or a device, which can be read only once" in result.err
+
+
+def test_files_have_several_processes_without_asking(
+    regard: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(lines: Iterable[str], predict: object, processes: int) -> Iterator[Answer]:
+        yield Answer(content=f"{len(list(lines))} lines, {processes} processes\n".encode(), tally=Tally())
+
+    monkeypatch.setattr("regard.run.forks.answers", told)
+    monkeypatch.setattr("regard.run.forks.usual_processes", lambda: 2)
+    (tmp_path / "in").write_text("a\n" * 40)
+    assert regard("predict", run, tmp_path / "in").out == "40 lines, 2 processes\n"
+    assert regard("predict", run, tmp_path / "in", "--at-once").out.count("\n") == 40
+
+
+def test_processes_are_forked_on_linux_only(
+    regard: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("a\n")
+    monkeypatch.setattr("regard.run.forks.can_fork", lambda: False)
+    result = regard("predict", run, tmp_path / "in", "--workers", "2")
+    assert (result.code, result.out) == (2, "")
+    assert "--workers 2: only on Linux do several processes predict without --output; give --output" in result.err
+    assert regard("predict", run, tmp_path / "in", "--workers", "1").code == 0
+
+
+def test_a_file_that_is_cut_off_is_answered_up_to_there(regard: Command, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.gz"
+    lines = [line for source in toy_sources(250, seed=3) for line in (source, *[""] * 9)]
+    whole = gzip.compress("".join(f"{line}\n" for line in lines).encode())
+    file.write_bytes(whole[: len(whole) * 5 // 6])
+    alone = regard("predict", run, file, "--beam", "1", "--workers", "1")
+    shared = regard("predict", run, file, "--beam", "1", "--workers", "2")
+    assert (shared.code, shared.err) == (alone.code, alone.err)
+    assert shared.code
+    assert alone.out
+    assert shared.out.startswith(alone.out)
+
+
+def test_a_process_that_is_killed_costs_no_line(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in"
+    lines = toy_sources(2500, seed=4)
+    file.write_text("".join(f"{line}\n" for line in lines))
+    command = [*PROGRAM, "predict", str(run), str(file), "--beam", "1", "--workers", "2"]
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        children: list[str] = []
+        while len(children) < 2 and process.poll() is None:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert out.count(b"\n") == len(lines)
 
 
 def test_a_last_line_without_an_end_counts_and_nothing_gives_nothing(regard: Command, run: Path) -> None:
