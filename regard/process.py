@@ -102,8 +102,22 @@ def keep_torch_quiet() -> None:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, by the system and by the limit of its container."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    permitted = _cores_of_container()
+    return there if permitted is None else min(there, permitted)
+
+
+def _cores_of_container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The time that a container may take of a period, as whole cores, rounded up; None where there is no limit."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = (int(number) for name in names for number in (folder / name).read_text().split())
+        except (OSError, ValueError):  # no limit ("max"), or no container
+            continue
+        if quota > 0 and period > 0:  # -1 is no limit
+            return -(-quota // period)
+    return None
 
 
 def one_of_several() -> bool:
