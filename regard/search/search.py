@@ -4,7 +4,7 @@ Requests wait in a queue; whenever places are free they are started together and
 one token in every row, chooses the continuations of each sentence, and lets finished sentences go. How they are chosen
 is the business of the request's options: the best (`beam`), drawn ones (`sampling`, `stochastic`), or the next token of
 a prefix. A constraint, a minimum length and blocked n-grams take tokens away before the choice.
-What a sentence gives depends on its own request only: rows never look at each other.
+What a sentence gives depends on its own request only: rows of different sentences never look at each other.
 
 Sums run in double precision: in single, the last tokens of a long output drown in the sum.
 
@@ -121,6 +121,8 @@ class Search:
             told = step.log_probabilities if step.fusion is None else step.log_probabilities + step.fusion
             said = self._permitted(told)
             chosen = drop_contradictions(self._running, self._continuations(said))
+        if chosen.values.isnan().any():
+            raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
         coverage = None if step.coverage is None else step.coverage.tolist()
         listed = zip(*(part.tolist() for part in (chosen.values, chosen.rows, chosen.tokens)), strict=True)
         taken = []
@@ -146,8 +148,6 @@ class Search:
         for value, row, token in chosen:
             if value == WORST:
                 continue
-            if value != value:
-                raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
             if token != END:
                 going.append((value, row, token))
                 continue

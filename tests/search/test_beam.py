@@ -290,3 +290,21 @@ def test_nan_is_an_error_and_not_an_empty_output() -> None:
     search.add([Request(id=0, sources=which(0), items=3, options=SearchOptions(beam=2))])
     with pytest.raises(ModelError, match="the model says NaN instead of probabilities"):
         search.step()
+
+
+def test_nan_of_one_sentence_changes_nothing_in_others() -> None:
+    """The error comes before any sentence has moved: without the bad one, the others go on as if alone."""
+    options = SearchOptions(beam=3, best=3)
+    scorer = Markov(vocabulary=7, tables=2, end=1.0)
+    expected = search_markov(scorer, options)
+    scorer.table[1] = math.nan
+    search = Search(scorer)
+    search.add([Request(id=number, sources=which(number), items=3, options=options) for number in range(2)])
+    for _ in range(2):
+        with pytest.raises(ModelError, match="the model says NaN instead of probabilities"):
+            search.step()
+    search.cancel(1)
+    found: list[Finished] = []
+    while search.busy:
+        found += search.step()
+    assert [one.hypotheses for one in found] == [expected]
