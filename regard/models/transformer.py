@@ -202,7 +202,7 @@ class TransformerDecoder(Decoder):
         mask = state.memory_mask[:, None, None, :] if state.padded else None
         past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
         memory = state.memory or (None,) * len(self.layers)
-        if state.lean and not anyone_watches():
+        if state.lean and not past.scattered(lengths) and not anyone_watches():
             seen = past.seen.unsqueeze(1)
             for lean, keys in zip(state.lean, memory, strict=True):
                 states = lean.step(states, past, seen, keys, mask)

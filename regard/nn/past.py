@@ -3,7 +3,8 @@
 Each step leaves an entry, a key and a value, for each row. Entries never move when beams do: a row that continues
 another one copies nothing, for a table says which entries it sees, and all beams of a sentence look at the entries of
 all in one product. Beams soon have the same past, so entries that no row sees any more are dropped whenever room is
-needed; what is left is little more than what one row has read.
+needed; what is left is little more than what one row has read. Samples share almost nothing: where there are many of
+them, each row looks at its own entries alone.
 
 Shapes: S sentences, K beams, C entries of a sentence, R room for them, T items seen so far, D width, G key heads,
 E width of a head.
@@ -25,6 +26,10 @@ from regard.nn.sites import watched
 STEPS: Final = 4
 LEAST: Final = 16
 """Room is made for the entries of so many steps, and for so many at least."""
+
+MANY: Final = 128
+APART: Final = 4
+"""So many rows, with so many times the entries of one, are faster apart; measured, 64 rows are not."""
 
 
 @dataclass(slots=True)
@@ -118,6 +123,11 @@ class Past:
         room.write(layer, slice(entries - keys.size(1), entries), keys, values)
         return room.keys[layer][:, :entries].transpose(1, 2), room.values[layer][:, :entries].transpose(1, 2)
 
+    def scattered(self, lengths: Tensor) -> bool:
+        """Whether many rows share little of the items (S,) that they have read; the newest entries may be dead."""
+        rows, entries = self.seen.shape[1:]
+        return rows >= MANY and len(lengths) > 0 and entries - STEPS * rows > APART * int(lengths.max())
+
     def grow(self, beams: int) -> "Past":
         """With room for one more entry of each row, which that row sees."""
         entries = self.seen.size(2)
@@ -161,13 +171,15 @@ class Reading:
         self.each = each
         self.turns = None if turns is None else turns.turns
         self.shared = Relations(bias=past.seen.unsqueeze(1), turns=self.turns)
+        self.scattered = past.scattered(lengths)
         self._rows: tuple[Tensor, Tensor] | None = None
 
     def attend(self, attention: Attention, layer: int, inside: Tensor) -> Tensor:
         """What each row (S, K, D) finds in what it has read: (S, K, D)."""
         new = attention.prepare(inside, None if self.turns is None else self.shared)
         keys, values = self.past.add(layer, new.keys.transpose(1, 2), new.values.transpose(1, 2))
-        if (self.each is not None and self.each.bias is not None) or attention.apart or watched(attention.site):
+        related = self.each is not None and self.each.bias is not None
+        if self.scattered or related or attention.apart or watched(attention.site):
             return self._apart(attention, layer, inside)
         return attention.attend(inside, Keys(keys=keys, values=values), None, relations=self.shared)
 
@@ -191,7 +203,8 @@ class Reading:
         """The entries of each row (S, K, T), the newest last, and which of them are its own (S·K, 1, 1, T)."""
         longest = int(self.lengths.max())
         own = self.past.seen == 0
-        order = own.to(torch.int8).sort(dim=2, stable=True).indices[:, :, own.size(2) - longest :]
         items = torch.arange(longest, device=own.device)
         mask = items >= longest - self.lengths.unsqueeze(1)  # (S, T)
+        order = mask.new_zeros(*own.shape[:2], longest, dtype=torch.long)
+        order[mask.unsqueeze(1).expand(order.shape)] = own.nonzero()[:, 2]
         return order, mask.repeat_interleave(own.size(1), dim=0)[:, None, None, :]

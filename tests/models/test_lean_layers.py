@@ -45,6 +45,45 @@ def test_plain_calls_say_what_the_layers_say(name: str) -> None:
         tokens = torch.randint(4, 9, (3, 4), generator=chance)
 
 
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name.startswith("transformer")])
+@torch.no_grad()
+def test_many_samples_look_apart_and_see_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row goes on from itself, as samples do; the second sentences join later, so that lengths differ."""
+    system = family(name).eval()
+
+    def said(many: int) -> tuple[list[torch.Tensor], list[bool]]:
+        monkeypatch.setattr("regard.nn.past.MANY", many)
+        chance = torch.Generator().manual_seed(2)
+        state = system.start({"source": source_ids(SOURCES)}).select(None, torch.zeros(3, 32, dtype=torch.long))
+        found, apart = [], []
+        for step in range(14):
+            if step == 7:
+                later = system.start({"source": source_ids(SOURCES)})
+                state = state.join(later.select(None, torch.zeros(3, 32, dtype=torch.long)))
+            sentences = 3 if step < 7 else 6
+            told = system.step(torch.randint(4, 9, (sentences, 32), generator=chance), state)
+            found.append(told.log_probabilities)
+            state = told.state.select(None, torch.arange(32).expand(sentences, -1))
+            if isinstance(state, TransformerState):
+                apart.append(state.past.scattered(state.lengths))
+        return found, apart
+
+    shared, never = said(33)
+    alone, scattered = said(32)
+    torch.testing.assert_close(alone, shared, rtol=0, atol=1e-9)
+    assert (any(never), any(scattered)) == (False, bool(scattered))
+
+
+@torch.no_grad()
+def test_wide_beams_stay_together() -> None:
+    system = family("transformer post").eval()
+    state = system.start({"source": source_ids(SOURCES)}).select(None, torch.zeros(3, 256, dtype=torch.long))
+    for _ in range(12):
+        state = system.step(torch.full((3, 256), 4), state).state.select(None, torch.zeros(3, 256, dtype=torch.long))
+        assert isinstance(state, TransformerState)
+        assert not state.past.scattered(state.lengths)
+
+
 @torch.no_grad()
 def test_entries_that_no_row_sees_are_dropped() -> None:
     system = family("transformer post").eval()
