@@ -40,8 +40,8 @@ def toy_task(folder: Path, *overrides: str, mono: int = 400) -> tuple[Recipe, Pa
         f"data.valid={files['valid']}",
         f"data.test={files['test']}",
         f"data.further.again={files['valid']}",
-        "training.steps=150",
-        "training.validate_every=75",
+        "training.steps=500",
+        "training.validate_every=250",
         *overrides,
     )
     return recipe, text
