@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.data.batch import make_batch
+from regard.data.batches import BatchOrder
 from regard.data.corpus import StoreCorpus
 from regard.training import Checkpoints, Settings, Trainer, Verdict
 from regard.training.memory import LOADED, WORK, Memory, activation_bytes, first_rows, kept_bytes, needed
@@ -96,3 +97,13 @@ def test_the_largest_batches_are_those_with_most_items(tmp_path: Path) -> None:
     assert max(sizes) in [size for size in sizes if size in found] or max(found) >= max(sizes) - 2
     halves = corpus.largest(2)
     assert max(batch.rows for batch in halves) < max(batch.rows for batch in corpus.largest(1))
+
+
+def test_an_epoch_is_planned_once_for_all_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[int] = []
+    real = BatchOrder.plan
+    monkeypatch.setattr(BatchOrder, "plan", lambda self, epoch: planned.append(epoch) or real(self, epoch))
+    corpus = StoreCorpus(toy_store(tmp_path), toy_collation(), tokens=60, seed=5)
+    rows = [max(batch.rows for batch in corpus.largest(parts)) for parts in (1, 2, 4)]
+    assert rows == sorted(rows, reverse=True)
+    assert planned == [0]
