@@ -21,7 +21,13 @@ SUPERVISOR: Final = "REGARD_SUPERVISOR"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """What a process may be asked to stop by: from a keyboard, by a system, by Slurm before time is over."""
 
+RECLAIMED: Final = ("inactive_file", "active_file", "slab_reclaimable")
+"""Parts of the memory of a container that are given back where they are needed."""
+
 _IS_LOOPBACK: Final = 0x8
+_NO_LIMIT: Final = 2**60
+"""Version 1 of containers says a number beyond this where there is none."""
+
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
@@ -71,29 +77,60 @@ def memory_free() -> int | None:
     return min(found, default=None)
 
 
+def swap_free() -> int:
+    """Bytes that may be moved to disk, by the system and by the limit of the container; 0 where it is not told."""
+    here, left = _told("SwapFree") or 0, _swap_in_container()
+    return here if left is None else min(here, left)
+
+
 def _available() -> int | None:
+    return _told("MemAvailable")
+
+
+def _told(name: str, source: Path = Path("/proc/meminfo")) -> int | None:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        lines = source.read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
     except (OSError, ValueError, IndexError, StopIteration):
         return None
 
 
 def _left_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What the limit of a container leaves; what is kept of files can be taken back at any time, and is left."""
+    """What the limit of a container leaves. What is kept of files can be taken back at any time, and is left.
+
+    So is what the kernel says it can give back of its own tables. Version 1 counts the groups below in `total_*`.
+    """
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
         try:
-            most = int((folder / limit).read_text())
-            now = int((folder / used).read_text())
+            left = _number(folder / limit) - _number(folder / used)
             stat = dict(line.split() for line in (folder / used).with_name("memory.stat").read_text().splitlines())
-            files = int(stat.get("inactive_file", 0))
+            back = sum(int(stat.get(f"total_{name}", stat.get(name, 0))) for name in RECLAIMED)
         except (OSError, ValueError):  # no limit, or no container
             continue
-        return max(0, most - now + files)
+        return max(0, left + back)
     return None
+
+
+def _swap_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What the limit of a container leaves of swap; version 1 has a limit of memory and swap together."""
+    try:
+        return max(0, _number(folder / "memory.swap.max") - _number(folder / "memory.swap.current"))
+    except (OSError, ValueError):
+        pass
+    first = folder / "memory"
+    try:
+        both = _number(first / "memory.memsw.limit_in_bytes") - _number(first / "memory.memsw.usage_in_bytes")
+        memory = _number(first / "memory.limit_in_bytes") - _number(first / "memory.usage_in_bytes")
+    except (OSError, ValueError):
+        return None
+    return max(0, both - memory) if both < _NO_LIMIT else None
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
 
 
 def keep_torch_quiet() -> None:

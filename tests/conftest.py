@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         f"data.valid={valid_file}",
         f"data.test={test_file}",
         f"data.further.again={test_file}",
-        "training.steps=250",
+        "training.steps=400",
         "training.validate_every=50",
         "training.save_every=50",
         "training.average=2",

@@ -130,7 +130,10 @@ def _assist(files: list[str], overrides: list[str], processes: "Processes") -> N
 
 
 def _oversubscribed(recipe: "Recipe", processes: "Processes") -> str:
-    """A warning where the threads of all processes here are more than the cores."""
+    """A warning where the threads of all processes here are more than the cores.
+
+    What `auto` has measured for one process is not kept by several: see `regard.run.settling.keep_chosen`.
+    """
     wanted = recipe.training.threads
     threads = wanted if isinstance(wanted, int) else 1
     if processes.local_world == 1 or threads * processes.local_world <= cores():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -80,17 +81,22 @@ class StoreCorpus:
 
     def largest(self, parts: int) -> list[Batch]:
         """Micro-batches that need most memory: those with most items, and those with most pairs of items in a row."""
+        found = []
+        for rows in self._largest:
+            count = min(parts, len(rows))
+            dealt = deal(rows, count, lengths=self._lengths[rows]) if count > 1 else [rows]
+            found.append(self.batch(max(dealt, key=len), 0))
+        return found
+
+    @cached_property
+    def _largest(self) -> list[Indices]:
+        """Their rows, which are the same however batches are split."""
         plan = self._order.plan(0)
         sizes = self._lengths.reshape(len(self._lengths), -1).astype(np.int64) + 1  # (n, S)
         longest = np.stack([sizes[rows].max(axis=0) for rows in plan])  # (B, S)
         counts = np.array([len(rows) for rows in plan])
         places = {int((counts * (longest**power).sum(axis=1)).argmax()) for power in (1, 2)}
-        found = []
-        for rows in (plan[place] for place in sorted(places)):
-            count = min(parts, len(rows))
-            dealt = deal(rows, count, lengths=self._lengths[rows]) if count > 1 else [rows]
-            found.append(self.batch(max(dealt, key=len), 0))
-        return found
+        return [plan[place].copy() for place in sorted(places)]
 
     def once(self) -> Iterator[Batch]:
         """Every pair once, in a fixed order, as it is."""

@@ -167,8 +167,9 @@ class GRUCell(Cell):
             product = functional.linear(hidden, candidate_weight, candidate_bias)
             candidate = torch.tanh(input_candidate + reset * self.state_candidate_norm(product))
             update = 1 - update
+        kind = candidate.dtype  # under autocast the state may be wider
         return StepResult(
-            state=torch.lerp(hidden, candidate, update).unsqueeze(-2),
+            state=torch.lerp(hidden.to(kind), candidate, update.to(kind)).unsqueeze(-2),
             gates={"reset": reset, "update": update, "candidate": candidate},
         )
 

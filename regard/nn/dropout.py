@@ -46,12 +46,12 @@ def kept(like: Tensor, rate: float) -> Tensor:
     """
     count, width = like.numel(), like.shape[-1] if like.dim() else 1
     rows = count // width if width else 0
-    whole = int(rate * _LEVELS)
-    fraction = round((rate * _LEVELS - whole) * _FINE)
+    whole, fraction = divmod(round(rate * _LEVELS * _FINE), _FINE)
     words = _bits((count + 7) // 8, like)
     fine = _bits((rows + 3) // 4, like).view(torch.int16)[:rows].view(rows, 1)  # evenly from -32768 to 32767
-    limits = (fine < fraction - _FINE // 2).to(torch.uint8).add_(whole)
-    return words.view(torch.uint8)[:count].view(rows, width).ge_(limits).view(like.shape)
+    limits = (fine < fraction - _FINE // 2).to(torch.uint8) + whole
+    levels = words.view(torch.uint8)[:count].view(rows, width)
+    return (levels >= limits).view(torch.uint8).view(like.shape)  # not in place: compiled views forget their type
 
 
 def _bits(words: int, like: Tensor) -> Tensor:

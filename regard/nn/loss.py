@@ -49,9 +49,15 @@ def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: f
     A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
     again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
     """
-    inputs = projection.features, projection.weight, projection.bias, labels, smoothing
-    total, likelihood = _Projected.apply(*inputs)  # type: ignore[no-untyped-call]
+    inputs = projection.features, projection.weight, projection.bias
+    if not torch.is_grad_enabled():  # parameters would say that they need a gradient, which costs more than the loss
+        inputs = projection.features.detach(), projection.weight.detach(), _detached(projection.bias)
+    total, likelihood = _Projected.apply(*inputs, labels, smoothing)  # type: ignore[no-untyped-call]
     return total, likelihood
+
+
+def _detached(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.detach()
 
 
 class _Projected(torch.autograd.Function):

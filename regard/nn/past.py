@@ -192,7 +192,9 @@ class Reading:
         room = self.past.room
 
         def rows(entries: Tensor) -> Tensor:
-            picked = entries.flatten(0, 1)[places + torch.arange(sentences).view(-1, 1, 1) * entries.size(1)]
+            picked = entries.flatten(0, 1)[
+                places + torch.arange(sentences, device=places.device).view(-1, 1, 1) * entries.size(1)
+            ]
             return picked.flatten(0, 1).transpose(1, 2)  # (S·K, G, T, ·)
 
         keys = Keys(keys=rows(room.keys[layer]), values=rows(room.values[layer]))
@@ -201,7 +203,7 @@ class Reading:
 
     def _order(self) -> tuple[Tensor, Tensor]:
         """The entries of each row (S, K, T), the newest last, and which of them are its own (S·K, 1, 1, T)."""
-        longest = int(self.lengths.max())
+        longest = int(self.lengths.max()) if len(self.lengths) else 0
         own = self.past.seen == 0
         items = torch.arange(longest, device=own.device)
         mask = items >= longest - self.lengths.unsqueeze(1)  # (S, T)

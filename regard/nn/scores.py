@@ -95,7 +95,10 @@ def compare(queries: Tensor, keys: Tensor, energy: Tensor) -> tuple[Tensor, Tens
     A few rows at a time, which a cache can hold. Where the same keys are compared step after step, each step can take
     the keys that the one before it returned: their gradient is then one sum, to which each step adds in its turn.
     """
-    scores, same = _Compared.apply(queries, keys, energy.to(queries.dtype))  # type: ignore[no-untyped-call]
+    inputs = queries, keys, energy.to(queries.dtype)
+    if not torch.is_grad_enabled():  # parameters would say that they need a gradient, and all rows would be kept for it
+        inputs = inputs[0].detach(), inputs[1].detach(), inputs[2].detach()
+    scores, same = _Compared.apply(*inputs)  # type: ignore[no-untyped-call]
     return scores, same
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.store import hash_file
-from regard.errors import DataError, DivergedError, UsageError
+from regard.errors import DataError, DivergedError, RegardError, UsageError
 from regard.files import replace_file
 from regard.process import cores
 from regard.recipe import dump_recipe
@@ -170,13 +170,6 @@ def train_all(
     """
     at_once = runs_at_once(workers, len(jobs))
     threads = cores() // at_once
-    for job in jobs:
-        said = job.recipe.training.threads
-        if (wanted := said if isinstance(said, int) else threads) * at_once > cores():
-            raise UsageError(
-                f"{job.name}: {at_once} runs at a time with {wanted} threads each (training.threads) need more than "
-                f"the {cores()} cores there are; lower one of them"
-            )
     results: dict[str, Result] = {}
     waiting: list[Job] = []
     for job in jobs:
@@ -186,6 +179,7 @@ def train_all(
         else:
             results[job.name] = finished
             tell(f"{job.name}: finished before")
+    _check_threads(waiting, at_once, overwrite=overwrite)
     running: list[_Running] = []
     with heeding_signals():
         try:
@@ -204,6 +198,23 @@ def train_all(
             for one in running:
                 one.process.wait()
     return {job.name: results[job.name] for job in jobs}
+
+
+def _check_threads(jobs: Sequence[Job], at_once: int, *, overwrite: bool) -> None:
+    """Refuse runs that need more cores than there are; one that goes on has the threads that were measured for it."""
+    from regard.run.settling import as_begun
+
+    for job in jobs:
+        recipe = job.recipe
+        with suppress(RegardError):  # what cannot be read is told by the run itself
+            recipe = recipe if overwrite else as_begun(recipe)
+        said = recipe.training.threads
+        if isinstance(said, int) and said * at_once > cores():
+            measured = ", measured when it began" if job.recipe.training.threads == "auto" else ""
+            raise UsageError(
+                f"{job.name}: {at_once} runs at a time with {said} threads each (training.threads{measured}) need more "
+                f"than the {cores()} cores there are; lower one of them"
+            )
 
 
 def _start(job: Job, threads: int, *, overwrite: bool) -> _Running:

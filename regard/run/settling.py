@@ -1,10 +1,12 @@
 """What a recipe leaves open is settled before the first step: precision and threads by a trial, memory by a look.
 
-What was chosen becomes part of the recipe of the run, so that a run that goes on computes as it began.
+What was measured becomes part of the recipe of the run, so that a run that goes on computes as it began. Threads that
+were not compared with others are left out there: as many as the process has, as in a recipe that does not name them.
 """
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -12,10 +14,11 @@ import torch
 from regard.data.corpus import StoreCorpus
 from regard.errors import ResourceError
 from regard.models import System
-from regard.process import memory_free
+from regard.process import memory_free, memory_now, swap_free
 from regard.recipe.build import training_settings
 from regard.recipe.objectives import build_objective
 from regard.recipe.schema import Recipe
+from regard.run.folder import RunFolder
 from regard.training import Checkpoints, Trainer, Verdict
 from regard.training.limits import expected_steps
 from regard.training.memory import Memory, needed
@@ -38,10 +41,21 @@ class Settled:
     choice: Choice | None
 
 
-def keep_chosen(recipe: Recipe, there: Recipe) -> Recipe:
-    """What a run has chosen stays chosen when it goes on."""
+def keep_chosen(recipe: Recipe, there: Recipe, *, world: int = 1) -> Recipe:
+    """What a run has chosen stays chosen when it goes on.
+
+    Not so threads where it goes on in several processes: they were measured for one that had all cores.
+    """
     kept = {name: getattr(there.training, name) for name in OPEN if getattr(recipe.training, name) == "auto"}
+    if "threads" in kept and world > 1:
+        kept["threads"] = None
     return _with(recipe, kept)
+
+
+def as_begun(recipe: Recipe) -> Recipe:
+    """A recipe with what its run has chosen, where that has begun: the one that it will go on with, in one process."""
+    folder = RunFolder(Path(recipe.run))
+    return keep_chosen(recipe, folder.read_recipe()) if folder.begun and folder.recipe.exists() else recipe
 
 
 def _with(recipe: Recipe, changes: dict[str, object]) -> Recipe:
@@ -58,7 +72,8 @@ def settle(
     choice = None
     if any(getattr(section, name) == "auto" for name in OPEN) and processes.main:
         choice = _chosen(recipe, system, corpus, checkpoints, processes)
-        found = {"precision": choice.way.precision, "threads": choice.way.threads}
+        threads = choice.way.threads if choice.compared_threads else None
+        found = {"precision": choice.way.precision, "threads": threads}
         recipe = _with(recipe, {name: found[name] for name in OPEN if getattr(section, name) == "auto"})
     told = processes.told_by_main({name: getattr(recipe.training, name) for name in OPEN})
     recipe = _with(recipe, told)
@@ -112,6 +127,22 @@ def likely_steps(settings: Settings, epoch: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What a process holds, and at the same moment what it may still take in memory (None if not told) and on disk.
+
+    Taken before anything is tried: a process keeps what it freed, which then is neither free nor needed once more.
+    """
+
+    held: int
+    free: int | None
+    swap: int = 0
+
+    @classmethod
+    def now(cls) -> "Room":
+        return cls(memory_now(), memory_free(), swap_free())
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryOutlook:
     """What a training needs beside what is free; `advice` where that is too little."""
 
@@ -128,23 +159,31 @@ class MemoryOutlook:
         )
 
 
-def memory_outlook(trainer: Trainer, corpus: StoreCorpus, *, held: int) -> MemoryOutlook:
-    """What a training will need and whether it is there. What no splitting of batches could mend is refused."""
-    memory, free = needed(trainer, corpus.largest(trainer.settings.accumulate), held=held), memory_free()
+def memory_outlook(trainer: Trainer, corpus: StoreCorpus, room: Room) -> MemoryOutlook:
+    """What a training will need and whether it is there.
+
+    What no splitting of batches could mend is refused where not even the disk has room for it.
+    """
+    memory, free = needed(trainer, corpus.largest(trainer.settings.accumulate), held=room.held), room.free
     if free is None or memory.more <= free:
         return MemoryOutlook(memory, free)
-    if memory.state > free:
+    if memory.state > free + room.swap:
         raise ResourceError(
-            f"weights, gradients and the optimiser need {_size(memory.state)} more memory, and {_size(free)} are free; "
-            "take a smaller model (model.width, model.layers, text.size), or close other programs"
+            f"weights, gradients and the optimiser need {_size(memory.state)} more memory, and {_size(free)} are free"
+            + (f", besides {_size(room.swap)} of swap" if room.swap else "")
+            + "; take a smaller model (model.width, model.layers, text.size), or close other programs"
         )
-    parts = finer(trainer, corpus, free)
-    split = f"training.accumulate={parts} would fit" if parts else "training.recompute=true keeps less"
+    if memory.state > free:
+        mend = "weights, gradients and the optimiser alone are too large: a smaller model helps"
+    elif parts := finer(trainer, corpus, free):
+        mend = f"training.accumulate={parts} would fit"
+    else:
+        mend = "training.recompute=true keeps less"
     return MemoryOutlook(
         memory,
         free,
         f"training will need about {_size(memory.more)} more memory, and {_size(free)} are free: it may be slow, or be "
-        f"stopped by the system. {split}; a smaller training.batch_tokens or data.max_length helps, too",
+        f"stopped by the system. {mend}; a smaller training.batch_tokens or data.max_length helps, too",
     )
 
 

@@ -10,7 +10,6 @@ from regard.data import Ledger
 from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
-from regard.process import memory_now
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
 from regard.recipe.schema import AlignmentReading, Recipe
@@ -20,7 +19,7 @@ from regard.run.folder import RunFolder
 from regard.run.model import Evaluation, Model
 from regard.run.preparation import Prepared, prepare_run, redraw_with, write_prepared
 from regard.run.reporting import write_results
-from regard.run.settling import MemoryOutlook, keep_chosen, memory_outlook, settle
+from regard.run.settling import MemoryOutlook, Room, keep_chosen, memory_outlook, settle
 from regard.run.starting import check_start, start_system
 from regard.run.validation import Judge, judge_by
 from regard.run.watching import watch
@@ -95,7 +94,7 @@ def train(
             check_start(recipe, folder, overwrite=overwrite)
             if overwrite:
                 folder.clear()
-            recipe = check_same(recipe, folder)
+            recipe = check_same(recipe, folder, world=processes.world)
             prepared = prepare(recipe, folder, processes)
             check_data(prepared, folder)
             folder.write_recipe(recipe)
@@ -166,7 +165,7 @@ def build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Proc
         redraw=redraw_with(as_written(recipe, texts), recipe.text.dropout, recipe.data.max_length),
         corruption=build_corruption(recipe),
     )
-    held = memory_now()
+    room = Room.now()
     settled = settle(recipe, system, corpus, folder.checkpoints, processes)
     recipe = settled.recipe
     model = Model(recipe=recipe, system=system, texts=texts, folder=folder.path)
@@ -184,7 +183,7 @@ def build(recipe: Recipe, folder: RunFolder, prepared: Prepared, processes: Proc
         processes=processes,
     )
     trainer.step_seconds = None if settled.choice is None else settled.choice.step_seconds
-    outlook = memory_outlook(trainer, corpus, held=held) if processes.world == 1 else None
+    outlook = memory_outlook(trainer, corpus, room) if processes.world == 1 else None
     return Built(model, trainer, validate, start, settled.choice, outlook)
 
 
@@ -220,7 +219,7 @@ def _settled(built: Built) -> list[Settled | Warned]:
     return told
 
 
-def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
+def check_same(recipe: Recipe, folder: RunFolder, *, world: int = 1) -> Recipe:
     """Refuse to go on with a run whose recipe was another one. Where nothing was learned yet, that is no loss.
 
     The recipe to go on with is the new one; a reading of attention that the run has chosen stays.
@@ -230,7 +229,7 @@ def check_same(recipe: Recipe, folder: RunFolder) -> Recipe:
     if not folder.recipe.exists():
         return recipe
     there = folder.read_recipe()
-    recipe = keep_chosen(recipe, there)
+    recipe = keep_chosen(recipe, there, world=world)
     differences = [
         f"{path}: {old!r} there, {new!r} here" for path, old, new in _differences(there, recipe) if not _free(path)
     ]

@@ -3,18 +3,20 @@
     state        4 bytes for each weight, as many for its gradient, the optimiser's moments and a moving average
     activations  what the forward pass of the largest batch keeps for the backward pass
 
-The second is counted, not derived: torch tells every tensor that it keeps. Passes over a few rows of the largest batch
+The second is counted, not derived: torch tells every tensor that it keeps, and loops of recurrent decoders have theirs
+in lists (`regard.nn.loops`). Passes over a few rows of the largest batch
 are enough, for with the same lengths what is kept is a straight line in the number of rows. `WORK` stands for what is
 there for a moment only: gradients of activations, and blocks of the heap that are free but not given back. It and
 `LOADED` were fitted to resident memory after updates of five recipes in seven setups on a CPU, all within 6 %.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from regard.data.batch import Batch, Source
 from regard.training.loop import Trainer
@@ -104,11 +106,26 @@ def kept_bytes(trainer: Trainer, batch: Batch) -> int:
     try:
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), trainer.casting():
             learned = trainer.learner(batch, 1)
+        for tensor in seen_in_loops(learned.sum.grad_fn):
+            keep(tensor)
         del learned
     finally:
         torch.set_rng_state(random)
         trainer.system.train(training)
     return sum(kept.values())
+
+
+def seen_in_loops(last: Node | None) -> Iterator[Tensor]:
+    """Tensors that functions of a graph keep in lists of their own, `ctx.seen`: torch does not tell these."""
+    waiting, met = [last], set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        waiting += [before for before, _ in node.next_functions]
+        for one in getattr(node, "seen", ()):
+            yield from (one,) if isinstance(one, Tensor) else one
 
 
 def first_rows(batch: Batch, count: int) -> Batch:

@@ -5,7 +5,7 @@ are put back bit for bit, and so is the random state: a run whose way was measur
 the same way been written into its recipe. Ways take turns on the same batches: a slow second falls on all alike.
 
 The trial may take `SHARE` of the time that the run will take, as its first updates tell; where that is not enough for
-a fair comparison, the rule decides: single precision, and all threads.
+a fair comparison, the rule decides: single precision, and all threads. A way that fails is left out, and told.
 """
 
 import math
@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import mean, median
+from textwrap import shorten
 from typing import Final
 
 import torch
@@ -21,6 +22,7 @@ import torch
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.errors import out_of_memory
+from regard.training.interrupt import Interrupted
 from regard.training.loop import Trainer
 from regard.training.settings import Precision
 from regard.training.weights import load_weights, weights
@@ -31,6 +33,9 @@ GAIN: Final = 1.1
 
 FEWEST, MOST = 2, 5
 """Rounds of a comparison; each way has one update before them that does not count."""
+
+LONGEST: Final = 100
+"""So many letters of an error are told."""
 
 SHORT: Final = {"float32": "fp32", "bfloat16": "bf16", "float64": "fp64"}
 
@@ -48,21 +53,34 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A way, and what it was chosen by: tokens per second of each way that was tried, or why none was."""
+    """A way, and what it was chosen by: tokens per second of each way that was tried, or why none was.
+
+    `failed` are ways that were tried and raised something, with what they raised.
+    """
 
     way: Way
     speeds: tuple[tuple[Way, float], ...] = ()
     seconds: float = 0.0
     step_seconds: float | None = None
     reason: str = ""
+    failed: tuple[tuple[Way, str], ...] = ()
+
+    @property
+    def compared_threads(self) -> bool:
+        """Whether its number of threads was compared with others."""
+        return len({way.threads for way, _ in self.speeds if way.precision == self.way.precision}) > 1
 
     def line(self) -> str:
         """The choice for people."""
         tried = dict(self.speeds)
         if self.way not in tried or len(tried) < 2:
-            return f"{self.way}, unmeasured: {self.reason}"
+            return f"{self.way}, unmeasured: {self.reason}{self._failures()}"
         others = " and ".join(f"{speed:,.0f} {_unlike(way, self.way)}" for way, speed in self.speeds if way != self.way)
-        return f"{self.way}: {tried[self.way]:,.0f} tokens/s against {others}; measured in {self.seconds:.2g} s"
+        measured = f"{tried[self.way]:,.0f} tokens/s against {others}; measured in {self.seconds:.2g} s"
+        return f"{self.way}: {measured}{self._failures()}"
+
+    def _failures(self) -> str:
+        return "".join(f"; {way} failed ({error})" for way, error in self.failed)
 
 
 def _unlike(way: Way, other: Way) -> str:
@@ -132,7 +150,8 @@ class _Trials:
         self.began = clock()
         self.batches = trainer.dealt(Cursor(), trainer.settings.accumulate)
         self.paces: dict[Way, list[float]] = {}
-        self.tokens = 0
+        self.tokens: list[int] = []
+        self.failed: dict[Way, str] = {}
 
     def chosen(
         self, precisions: Sequence[Precision], threads: Sequence[int], steps: float, most_seconds: float | None
@@ -143,28 +162,41 @@ class _Trials:
         try:
             self.update(rule, self.next_batch())
             _, pace = self.update(rule, parts := self.next_batch())
-            step_seconds = pace * sum(part.tokens for part in parts)
-            total = min(steps * step_seconds, math.inf if most_seconds is None else most_seconds)
+            total = steps * pace * sum(part.tokens for part in parts)
+            total = min(total, math.inf if most_seconds is None else most_seconds)
             until = SHARE * total
             found = self.compared(found, [Way(one, rule.threads) for one in precisions], pace, until)
             found = self.compared(found, [Way(found.precision, one) for one in threads], pace, until)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
-            return Choice(way=rule, reason="there is not enough memory to try others")
+            return Choice(way=rule, reason="there is not enough memory to try others", failed=self.failures)
         speeds = tuple((way, 1 / median(paces)) for way, paces in self.paces.items())
         if len(speeds) < 2:
             reason = f"1 % of about {total:,.0f} s is too little to try others"
-            return Choice(way=rule, reason=reason, seconds=self.spent, step_seconds=step_seconds)
-        tokens = self.tokens / max(1, sum(map(len, self.paces.values())))
-        return Choice(way=found, speeds=speeds, seconds=self.spent, step_seconds=tokens * median(self.paces[found]))
+            reason = "there is nothing to compare it with" if self.failed else reason
+            return Choice(way=rule, reason=reason, seconds=self.spent, failed=self.failures)
+        return Choice(
+            way=found,
+            speeds=speeds,
+            seconds=self.spent,
+            step_seconds=mean(self.tokens) * median(self.paces[found]),
+            failed=self.failures,
+        )
 
     @property
     def spent(self) -> float:
         return self.clock() - self.began
 
+    @property
+    def failures(self) -> tuple[tuple[Way, str], ...]:
+        return tuple(self.failed.items())
+
     def compared(self, first: Way, others: Sequence[Way], pace: float, until: float) -> Way:
-        """The fastest of some ways, as many as there is time for; `first` where no other is clearly faster."""
+        """The fastest of some ways, as many as there is time for; `first` where no other is clearly faster.
+
+        Where `first` fails, the rule's.
+        """
         parts = self.next_batch()
         tokens = sum(part.tokens for part in parts)
         ways = [first]
@@ -176,19 +208,36 @@ class _Trials:
                 ways.append(way)
         if len(ways) == 1:
             return first
-        for way in ways[1:]:
-            self.update(way, parts)
+        ways = [first, *(way for way in ways[1:] if self.tried(way, parts) is not None)]
         for number in range(MOST):
             began = self.spent
             parts = parts if number == 0 else self.next_batch()
-            for way in ways:
-                count, pace = self.update(way, parts)
-                self.paces.setdefault(way, []).append(pace)
-                self.tokens += count
+            for way in tuple(ways):
+                if (measured := self.tried(way, parts)) is None:
+                    ways.remove(way)
+                    continue
+                self.tokens.append(measured[0])
+                self.paces.setdefault(way, []).append(measured[1])
+            if len(ways) < 2:
+                break
             if number + 1 >= FEWEST and self.spent + (self.spent - began) > until:
                 break
+        if first not in ways:
+            return self.rule
         best = min(ways, key=lambda way: median(self.paces[way]))
         return best if median(self.paces[first]) > GAIN * median(self.paces[best]) else first
+
+    def tried(self, way: Way, parts: Sequence[Batch]) -> tuple[int, float] | None:
+        """One update; None where it fails, unless the way is the rule's, by which the run would fail as well."""
+        try:
+            return self.update(way, parts)
+        except Exception as error:
+            if way == self.rule or isinstance(error, Interrupted) or out_of_memory(error):
+                raise
+            words = " ".join(str(error).split())
+            self.failed[way] = f"{type(error).__name__}: {shorten(words, LONGEST)}" if words else type(error).__name__
+            self.paces.pop(way, None)
+            return None
 
     def next_batch(self) -> Sequence[Batch]:
         return next(self.batches)[1]

@@ -248,3 +248,15 @@ def test_a_layer_without_a_kernel_is_never_fused() -> None:
     layer.cell = Unknown(width=3, blocks=1)
     with pytest.raises(AssertionError, match="Unknown has no fused kernel"):
         layer(torch.randn(1, 2, 4, dtype=torch.float64), None, torch.zeros(1, 1, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_steps_under_autocast(name: CellName, layer_norm: bool) -> None:
+    """States come in single precision, products in half."""
+    cell = build_cell(name, width=8, layer_norm=layer_norm)
+    products, state = torch.randn(3, cell.recurrent.weight.size(0)), torch.randn(3, cell.parts, 8)
+    exact = cell.step(products, state).state
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = cell.step(products.bfloat16(), state).state
+    torch.testing.assert_close(found.float(), exact, rtol=0.05, atol=0.05)

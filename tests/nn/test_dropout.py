@@ -43,12 +43,19 @@ def test_same_seed_same_mask_and_gradient_follows_it() -> None:
     torch.testing.assert_close(states.grad * states.detach(), first.detach())
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.1, 0.3, 0.999])
+@pytest.mark.parametrize("rate", [0.001, 0.1, 0.25 - 1e-9, 0.3, 0.999])
 def test_a_rate_between_two_levels_is_met(rate: float) -> None:
     torch.manual_seed(4)
     result = dropout(torch.ones(40_000, 50), rate, training=True)
     share = float((result == 0).double().mean())
     assert abs(share - rate) < 5 * math.sqrt(rate * (1 - rate) / result.numel())
+
+
+def test_a_rate_just_below_a_level_is_that_level() -> None:
+    torch.manual_seed(4)
+    below = kept(torch.ones(1000, 50), 0.25 - 1e-12)
+    torch.manual_seed(4)
+    assert torch.equal(below, kept(torch.ones(1000, 50), 0.25))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (0, 4), (4, 0), (2, 3, 9)])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.nn import Projection, loss, projected_cross_entropy
 
@@ -102,3 +103,15 @@ def test_probabilities_that_vanish_still_have_a_logarithm(smoothing: float) -> N
     total.backward()
     assert features.grad is not None
     assert features.grad.isfinite().all()
+
+
+def test_without_gradients_none_are_made() -> None:
+    """A parameter says that it needs one even then; the gradient of the weight is as large as the weight."""
+    weight = torch.nn.Parameter(torch.randn(50, 8))
+    made = Projection(torch.randn(6, 8), weight, torch.nn.Parameter(torch.zeros(50)))
+    labels = torch.arange(6)
+    with_gradients, _ = projected_cross_entropy(made, labels, 0.1)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        total, _ = projected_cross_entropy(made, labels, 0.1)
+    assert counter.get_total_flops() == 2 * 6 * 8 * 50
+    torch.testing.assert_close(total, with_gradients.detach())

@@ -48,7 +48,7 @@ def toy_task(folder: Path, *overrides: str, mono: int = 400) -> tuple[Recipe, Pa
 
 
 def test_monolingual_text_gives_a_gain_and_nothing_is_done_twice(tmp_path: Path) -> None:
-    recipe, mono = toy_task(tmp_path)
+    recipe, mono = toy_task(tmp_path, "training.steps=500")
     told: list[str] = []
     result = backtranslate(recipe, Plan(mono=mono, draw="beam"), tell=told.append)
     assert [line for line in told if "training" in line] == [

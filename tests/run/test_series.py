@@ -177,6 +177,23 @@ def test_cores_are_shared_and_never_promised_twice(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "greedy").exists()
 
 
+def test_threads_that_a_run_has_measured_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "cores", lambda: 5)
+    recipe = toy(tmp_path, "begun", "training.threads=auto")
+    folder = RunFolder(Path(recipe.run))
+    folder.create()
+    folder.write_recipe(recipe.model_copy(update={"training": recipe.training.model_copy(update={"threads": 3})}))
+    jobs = [Job("begun", recipe), Job("new", toy(tmp_path, "new"))]
+    series._check_threads(jobs, 2, overwrite=False)  # it has not learned anything
+    folder.weights.touch()
+    with pytest.raises(UsageError, match=r"3 threads each \(training.threads, measured when it began\) need more"):
+        train_all(jobs, workers=2, tell=print)
+    series._check_threads(jobs, 2, overwrite=True)
+    series._check_threads(jobs, 1, overwrite=False)
+    folder.recipe.write_text("model: [")  # the run itself tells that
+    series._check_threads(jobs, 2, overwrite=False)
+
+
 @pytest.mark.parametrize(("select", "lower"), [("loss", True), ("TER", True), ("BLEU", False), ("exact", False)])
 def test_what_is_better(select: str, lower: bool) -> None:
     assert lower_is_better(select) is lower

@@ -1,20 +1,23 @@
 """What `auto` leaves open is measured once, written into the recipe of the run and kept; memory is looked at before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard.data.batch import Batch
+from regard.data.corpus import StoreCorpus
 from regard.errors import RecipeError, ResourceError, UsageError
+from regard.recipe.schema import Recipe
 from regard.run import settling
 from regard.run.folder import RunFolder
-from regard.run.settling import keep_chosen, likely_steps
-from regard.run.training import Trained, train
-from regard.training import Event, Settings, Settled, Warned, weights
+from regard.run.settling import as_begun, keep_chosen, likely_steps
+from regard.run.training import Trained, check_same, train
+from regard.training import Checkpoints, Event, Settings, Settled, Warned, weights
+from regard.training.processes import Alone
 from regard.training.ways import Way, _Trials
-from tests.toys import toy_pairs, toy_recipe, write_tsv
+from tests.toys import toy_collation, toy_pairs, toy_recipe, toy_store, toy_system, write_tsv
 
 AUTO = ("training.precision=auto", "training.threads=auto", "model.dropout=0.1")
 
@@ -54,7 +57,7 @@ def test_what_is_measured_learns_what_is_fixed_by_hand(tmp_path: Path, pairs: Pa
     measured = train(toy_recipe(tmp_path / "measured", pairs, *AUTO), observers=[events.append])
     assert {way.precision for way in half_is_faster} == {"float32", "bfloat16"}
     written = RunFolder(tmp_path / "measured").read_recipe().training
-    assert (written.precision, written.threads) == ("bfloat16", 1)
+    assert (written.precision, written.threads) == ("bfloat16", None)  # one thread has nothing to be compared with
     assert measured.model.recipe.training == written
     assert told(events)[0].startswith("bf16 on 1 thread: 1,000 tokens/s against 100 in fp32; measured in ")
     assert told(events)[1].startswith("memory: about ")
@@ -75,6 +78,59 @@ def test_a_run_goes_on_as_it_began(tmp_path: Path, pairs: Path, half_is_faster: 
     assert same(gone_on, train(toy_recipe(tmp_path / "fixed", pairs, *fixed)))
     with pytest.raises(UsageError, match=r"training\.precision: 'bfloat16' there, 'float32' here"):
         train(toy_recipe(tmp_path / "run", pairs, "model.dropout=0.1"))
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("half_is_faster", "two_threads")
+def test_threads_that_were_compared_are_kept_by_one_process(tmp_path: Path, pairs: Path) -> None:
+    recipe = toy_recipe(tmp_path / "run", pairs, *AUTO, "training.steps=3")
+    train(recipe)
+    folder = RunFolder(tmp_path / "run")
+    assert folder.read_recipe().training.threads == 2
+    assert as_begun(recipe).training.threads == 2
+    assert check_same(recipe, folder).training.threads == 2
+    shared = check_same(recipe, folder, world=2).training
+    assert (shared.precision, shared.threads) == ("bfloat16", None)
+    assert check_same(_threads(recipe, 3), folder, world=2).training.threads == 3
+    elsewhere = recipe.model_copy(update={"run": str(tmp_path / "elsewhere")})
+    assert as_begun(elsewhere) == elsewhere
+
+
+def _threads(recipe: Recipe, count: int) -> Recipe:
+    training = recipe.training.model_copy(update={"threads": count, "precision": "bfloat16"})
+    return recipe.model_copy(update={"training": training})
+
+
+class Two(Alone):
+    """Looks like one of two processes."""
+
+    world = local_world = 2
+
+
+@pytest.mark.parametrize(
+    ("processes", "overrides", "reason"),
+    [
+        (Two(), (), "2 processes share each batch"),
+        (Alone(), ("training.compile=true",), "every way would have to be compiled"),
+        (Alone(), (), "about 12 steps are too few to try others (700)"),
+    ],
+)
+def test_threads_that_were_not_compared_are_left_out(
+    tmp_path: Path, pairs: Path, processes: Alone, overrides: tuple[str, ...], reason: str
+) -> None:
+    recipe = toy_recipe(tmp_path / "run", pairs, *AUTO, *overrides)
+    corpus = StoreCorpus(toy_store(tmp_path / "store"), toy_collation(), tokens=60, seed=5)
+    settled = settling.settle(recipe, toy_system(), corpus, Checkpoints(tmp_path / "checkpoints"), processes)
+    assert settled.choice is not None
+    assert settled.choice.reason == reason
+    assert (settled.recipe.training.precision, settled.recipe.training.threads) == ("float32", None)
 
 
 def test_a_short_run_follows_the_rule(tmp_path: Path, pairs: Path) -> None:
@@ -131,6 +187,7 @@ def test_memory_that_will_be_too_small_is_warned_of(
 ) -> None:
     monkeypatch.setattr("regard.training.memory.LOADED", 0)
     monkeypatch.setattr(settling, "memory_free", lambda: 600_000)
+    monkeypatch.setattr(settling, "swap_free", lambda: 0)
     events: list[Event] = []
     train(toy_recipe(tmp_path / "run", pairs), observers=[events.append])
     (warning,) = (event for event in events if isinstance(event, Warned) and event.kind == "memory")
@@ -143,7 +200,36 @@ def test_memory_that_no_splitting_can_mend_is_refused(
     tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settling, "memory_free", lambda: 1000)
+    monkeypatch.setattr(settling, "swap_free", lambda: 0)
     with pytest.raises(
         ResourceError, match=r"the optimiser need \d+ MB more memory, and 0 MB are free; take a smaller"
     ):
         train(toy_recipe(tmp_path / "run", pairs))
+    monkeypatch.setattr(settling, "swap_free", lambda: 2000)
+    with pytest.raises(ResourceError, match="and 0 MB are free, besides 0 MB of swap; take a smaller"):
+        train(toy_recipe(tmp_path / "run", pairs))
+
+
+def test_memory_that_the_disk_has_room_for_is_warned_of(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "memory_free", lambda: 1000)
+    monkeypatch.setattr(settling, "swap_free", lambda: 1_000_000_000)
+    events: list[Event] = []
+    train(toy_recipe(tmp_path / "run", pairs, "training.steps=1"), observers=[events.append])
+    (warning,) = (event for event in events if isinstance(event, Warned) and event.kind == "memory")
+    assert "the optimiser alone are too large: a smaller model helps" in warning.text
+
+
+@pytest.mark.usefixtures("half_is_faster")
+def test_what_a_trial_took_is_not_missed(tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process keeps what it freed: after the trial less is free, of which it needs less as well."""
+    left = [10**12]
+    real = settling.choose
+    monkeypatch.setattr(settling, "memory_free", lambda: left[0])
+    monkeypatch.setattr(settling, "choose", lambda *given, **named: left.__setitem__(0, 0) or real(*given, **named))
+    events: list[Event] = []
+    train(toy_recipe(tmp_path / "run", pairs, *AUTO, "training.steps=1"), observers=[events.append])
+    assert left == [0]
+    assert told(events)[1].endswith("; 1000.0 GB are free")
+    assert not [event for event in events if isinstance(event, Warned) and event.kind == "memory"]

@@ -8,9 +8,20 @@ import pytest
 import torch
 
 from regard.data.batch import make_batch
+from regard.data.batches import BatchOrder
 from regard.data.corpus import StoreCorpus
-from regard.training import Checkpoints, Settings, Trainer, Verdict
-from regard.training.memory import LOADED, WORK, Memory, activation_bytes, first_rows, kept_bytes, needed
+from regard.nn.loops import LoopLinear, LoopMean
+from regard.training import Checkpoints, Settings, Trainer, Verdict, memory
+from regard.training.memory import (
+    LOADED,
+    WORK,
+    Memory,
+    activation_bytes,
+    first_rows,
+    kept_bytes,
+    needed,
+    seen_in_loops,
+)
 from tests.toys import VOCABULARY, toy_collation, toy_store, toy_system
 
 SETTINGS = Settings(seed=3, steps=4)
@@ -81,6 +92,40 @@ def test_the_pass_holds_at_least_what_is_counted(tmp_path: Path) -> None:
     assert 0.5 * sum(outputs.values()) < kept < 20 * sum(outputs.values())
 
 
+def test_what_loops_keep_in_lists_is_found() -> None:
+    weights = [torch.randn(5, width, requires_grad=True) for width in (3, 2)]
+    linear = LoopLinear(torch.randn(4, 6, 5, requires_grad=True), *weights)
+    mean = LoopMean(torch.randn(6, 7, 2, requires_grad=True), 4)
+    total, given = torch.zeros(()), []
+    for step in range(4):
+        attended, state = torch.rand(6, 1, 7), torch.randn(6, 3)
+        read = mean(step, attended)
+        given += [attended, state, read]
+        total = total + linear(step, state, read).tanh().sum()
+    found = sorted(one.data_ptr() for one in seen_in_loops(total.grad_fn))
+    assert found == sorted(one.data_ptr() for one in given)
+    assert list(seen_in_loops(None)) == []
+
+
+def test_what_a_recurrent_decoder_reads_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it attends to at each of 21 steps is in a list only; all else in lists is kept elsewhere, too."""
+    made = trainer(tmp_path, "rnn")
+    rows = torch.randint(4, VOCABULARY, (96, 20), generator=torch.Generator().manual_seed(1)).tolist()
+    batch, read = make_batch(rows, rows), []
+    real = LoopMean.__call__
+
+    def attend(self: LoopMean, step: int, weights: torch.Tensor) -> torch.Tensor:
+        read.append(real(self, step, weights))
+        return read[-1]
+
+    monkeypatch.setattr(LoopMean, "__call__", attend)
+    kept = kept_bytes(made, batch)
+    assert len(read) == 21
+    expected = sum(one.nbytes for one in read)
+    monkeypatch.setattr(memory, "seen_in_loops", lambda last: ())
+    assert kept - kept_bytes(made, batch) == expected
+
+
 def test_first_rows_keep_their_length() -> None:
     batch = make_batch([[4, 5], [4], [5, 6, 7]], [[4], [5, 6], [7]])
     cut = first_rows(batch, 2)
@@ -96,3 +141,13 @@ def test_the_largest_batches_are_those_with_most_items(tmp_path: Path) -> None:
     assert max(sizes) in [size for size in sizes if size in found] or max(found) >= max(sizes) - 2
     halves = corpus.largest(2)
     assert max(batch.rows for batch in halves) < max(batch.rows for batch in corpus.largest(1))
+
+
+def test_an_epoch_is_planned_once_for_all_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[int] = []
+    real = BatchOrder.plan
+    monkeypatch.setattr(BatchOrder, "plan", lambda self, epoch: planned.append(epoch) or real(self, epoch))
+    corpus = StoreCorpus(toy_store(tmp_path), toy_collation(), tokens=60, seed=5)
+    rows = [max(batch.rows for batch in corpus.largest(parts)) for parts in (1, 2, 4)]
+    assert rows == sorted(rows, reverse=True)
+    assert planned == [0]

@@ -11,6 +11,7 @@ from regard.data.batch import Batch
 from regard.data.corpus import StoreCorpus
 from regard.training import Checkpoints, Settings, Trainer, Verdict, weights
 from regard.training import ways as ways_module
+from regard.training.interrupt import Interrupted
 from regard.training.ways import SHARE, Choice, Way, choose, fewer_threads
 from tests.toys import toy_collation, toy_store, toy_system
 
@@ -106,6 +107,7 @@ def test_minutes_limit_the_trial(tmp_path: Path, slow: Callable[[Trainer, dict[W
     found = choose(made, SINGLE, precisions=("bfloat16",), steps=1e9, most_seconds=60.0, clock=clock)
     assert found.way == SINGLE
     assert found.line() == "fp32 on 2 threads, unmeasured: 1 % of about 60 s is too little to try others"
+    assert found.step_seconds is None  # of one update: the time is told by the median of several passes
     assert len(clock.updates) == 2
 
 
@@ -121,6 +123,11 @@ def test_minutes_limit_the_trial(tmp_path: Path, slow: Callable[[Trainer, dict[W
             "fp32 on 1 thread: 30 tokens/s against 10 on 2 threads and 20 in bf16 on 2 threads; measured in 1.3 s",
         ),
         (Choice(way=ONE, reason="it is so"), "fp32 on 1 thread, unmeasured: it is so"),
+        (
+            Choice(way=ONE, speeds=((SINGLE, 10.0), (ONE, 30.0)), seconds=1.0, failed=((HALF, "ValueError: no"),)),
+            "fp32 on 1 thread: 30 tokens/s against 10 on 2 threads; measured in 1 s; bf16 on 2 threads failed "
+            "(ValueError: no)",
+        ),
     ],
 )
 def test_a_choice_is_told_in_a_line(choice: Choice, line: str) -> None:
@@ -169,3 +176,73 @@ def test_no_memory_for_a_trial_is_no_end(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(made, "backward", lambda parts, step: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         choose(made, ONE, precisions=("bfloat16",), steps=1e9)
+
+
+@pytest.mark.parametrize(
+    ("bad", "from_", "chosen", "left", "line"),
+    [
+        (HALF, 0, ONE, {SINGLE, ONE}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
+        (HALF, 2, ONE, {SINGLE, ONE}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
+        (Way("bfloat16", 1), 0, HALF, {SINGLE, HALF}, "; bf16 on 1 thread failed (RuntimeError: no such kernel)"),
+        (HALF, 6, SINGLE, {SINGLE, Way("bfloat16", 1)}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
+    ],
+)
+def test_a_way_that_fails_is_left_out_and_told(
+    tmp_path: Path,
+    slow: Callable[[Trainer, dict[Way, float]], Clock],
+    monkeypatch: pytest.MonkeyPatch,
+    bad: Way,
+    from_: int,
+    chosen: Way,
+    left: set[Way],
+    line: str,
+) -> None:
+    """From its n-th update on: at once, amidst a comparison, in the second comparison that it has come to."""
+    made = trainer(tmp_path)
+    clock = slow(made, {SINGLE: 1.0, HALF: 0.5, ONE: 0.7, Way("bfloat16", 1): 0.6})
+    real = made.backward
+
+    def backward(parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
+        found = real(parts, step)
+        if clock.updates[-1] == bad and clock.updates.count(bad) > from_:
+            raise RuntimeError("no such\nkernel")
+        return found
+
+    monkeypatch.setattr(made, "backward", backward)
+    found = choose(made, SINGLE, precisions=("bfloat16",), threads=(1,), steps=1e6, clock=clock)
+    assert found.way == chosen
+    assert {way for way, _ in found.speeds} == left
+    assert found.failed == ((bad, "RuntimeError: no such kernel"),)
+    assert found.line().endswith(line)
+    assert found.step_seconds is not None
+    assert found.step_seconds > 0
+
+
+def test_where_all_others_fail_the_rule_decides(
+    tmp_path: Path, slow: Callable[[Trainer, dict[Way, float]], Clock]
+) -> None:
+    made = trainer(tmp_path)
+    clock = slow(made, {SINGLE: 1.0})  # a KeyError for every other
+    found = choose(made, SINGLE, precisions=("bfloat16",), steps=1e6, clock=clock)
+    assert found.line() == (
+        "fp32 on 2 threads, unmeasured: there is nothing to compare it with; bf16 on 2 threads failed (KeyError: "
+        "Way(precision='bfloat16', threads=2))"
+    )
+    assert found.step_seconds is None
+
+
+def test_a_signal_ends_a_trial(
+    tmp_path: Path, slow: Callable[[Trainer, dict[Way, float]], Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer(tmp_path)
+    clock = slow(made, {SINGLE: 1.0})
+    real = made.backward
+
+    def backward(parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
+        if made.settings.precision == "bfloat16":
+            raise Interrupted(15)
+        return real(parts, step)
+
+    monkeypatch.setattr(made, "backward", backward)
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        choose(made, SINGLE, precisions=("bfloat16",), steps=1e6, clock=clock)
