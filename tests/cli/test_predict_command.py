@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -118,13 +119,14 @@ def test_a_file_that_is_cut_off_is_answered_up_to_there(regard: Command, run: Pa
 
 def test_a_process_that_is_killed_costs_no_line(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "in"
-    lines = toy_sources(2500, seed=4)
+    lines = [line for source in toy_sources(500, seed=4) for line in (source, *[""] * 5)]
     file.write_text("".join(f"{line}\n" for line in lines))
     command = [*PROGRAM, "predict", str(run), str(file), "--beam", "1", "--workers", "2"]
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         children: list[str] = []
         while len(children) < 2 and process.poll() is None:
+            time.sleep(0.01)
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
         out, err = process.communicate(timeout=120)
