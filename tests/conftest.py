@@ -1,5 +1,6 @@
 """Every test runs on one thread of torch, from the same seed, and keeps prepared data out of the user's cache."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("REGARD_DATA", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_signals() -> Iterator[None]:
+    """Commands that are called in this process let a broken pipe end it, as commands should and tests should not."""
+    before = signal.getsignal(signal.SIGPIPE)
+    yield
+    signal.signal(signal.SIGPIPE, before)
 
 
 @pytest.fixture(scope="session")

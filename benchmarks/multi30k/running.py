@@ -168,7 +168,7 @@ def collect(asked: Asked, folder: Path, state: dict[str, Any]) -> Row:
         ),
         cost=Cost(
             minutes=round(seconds / 60, 2),
-            training_minutes=round(trained / 60, 2),
+            training_minutes=round(trained / 60, 4),
             cpu_minutes=round(state["cpu_seconds"] / 60, 2),
             steps=int(end.get("step", 0)),
             epochs=int(end.get("epoch", 0)),

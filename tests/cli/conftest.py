@@ -1,9 +1,8 @@
 """The command line, called in this process: what it prints where, and the code it leaves with."""
 
 import io
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +25,8 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """`regard("predict", run, stdin=b"...")`."""
-    before = signal.getsignal(signal.SIGPIPE)
     monkeypatch.setenv("COLUMNS", "80")
 
     def call(*arguments: str | Path, stdin: bytes = b"") -> Result:
@@ -45,8 +43,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         assert isinstance(code, int)
         return Result(code, captured.out, captured.err)
 
-    yield call
-    signal.signal(signal.SIGPIPE, before)
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The engine step by step, against torch step by step; and requests that are wrong, stopped or too large."""
 
+import signal
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -128,12 +129,14 @@ def test_a_search_can_be_ended(tmp_path):
 def test_ctrl_c_is_heard(tmp_path):
     import _thread
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored in the background
     engine = opened(system_named("luong lstm"), tmp_path)
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         long_search(engine, StopFlag())
     timer.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_too_little_memory_is_an_error(tmp_path):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.nn import Attention, FeedForward, Keys, TransformerDecoderLayer, TransformerEncoderLayer
+from regard.nn import Attention, FeedForward, TransformerDecoderLayer, TransformerEncoderLayer
+from regard.nn.past import Past, Reading
 from regard.nn.transformer import Residual
 
 LENGTHS = torch.tensor([6, 3, 1])
@@ -90,10 +91,11 @@ def test_decoder_steps_equal_all_steps_at_once(norm_first: bool) -> None:
     expected = ours(
         states.flatten(0, 1), ours.cross.prepare(memory.repeat_interleave(3, 0)), mask.repeat_interleave(3, 0)
     ).unflatten(0, (2, 3))
-    past: Keys | None = None
+    past = Past.start(2, states).select(None, torch.zeros(2, 3, dtype=torch.long))
     for item in range(5):
-        past_mask = torch.ones(6, 1, 1, item + 1, dtype=torch.bool)
-        result, past = ours.step(states[:, :, item], past, past_mask, ours.cross.prepare(memory), mask)
+        past = past.grow(3)
+        reading = Reading(past, None, None, torch.full((2,), item + 1))
+        result = ours.step(states[:, :, item], reading, ours.cross.prepare(memory), mask)
         torch.testing.assert_close(result, expected[:, :, item], rtol=0, atol=1e-12)
 
 

@@ -73,11 +73,11 @@ def test_the_recipe_is_resolved_and_holds_the_fitting_reading(trained: Trained) 
 
 def test_the_log_tells_the_whole_training(trained: Trained) -> None:
     history = read_log(trained.model.folder / "log.jsonl")
-    assert [point.step for point in history.training] == [*range(20, 241, 20), 250]
-    assert [point.step for point in history.validation] == [50, 100, 150, 200, 250]
-    assert history.saved == (50, 100, 150, 200, 250)
+    assert [point.step for point in history.training] == [*range(20, 401, 20)]
+    assert [point.step for point in history.validation] == [*range(50, 401, 50)]
+    assert history.saved == (*range(50, 401, 50),)
     assert history.end is not None
-    assert history.end["reason"] == "250 steps done"
+    assert history.end["reason"] == "400 steps done"
     assert history.unreadable == ()
     assert history.training[0].loss > history.training[-1].loss
 
