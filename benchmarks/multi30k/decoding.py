@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from published.entries import kept_value
 from published.heads import settings_hash
 
 import regard
 from multi30k.corpus import part_files
 from multi30k.plan import Planned
-from multi30k.rows import Cost, Place, Row
-from multi30k.running import begun_with, kept_value, machine, recipe_path, versions
+from multi30k.rows import Cost, Row
+from multi30k.running import begun_with, place_of, recipe_path
 from regard.metrics import evaluate, metric
 from regard.recipe import override_recipe
 from regard.run.model import Model
@@ -83,13 +84,7 @@ def decode(asked: Decoding, folder: Path) -> Row:
         experiment=asked.experiment,
         settings=asked.settings,
         finished=datetime.now(UTC).strftime("%Y-%m-%d"),
-        place=Place(
-            commits=tuple(state["commits"]),
-            clean=state["clean"],
-            machine=machine(),
-            threads=asked.threads,
-            versions=versions(),
-        ),
+        place=place_of(state, asked.threads),
         cost=Cost(minutes=round(minutes, 2), training_minutes=0, cpu_minutes=round(cpu_minutes, 2), steps=0, epochs=0),
         parameters=model.parameters,
         curve=(),

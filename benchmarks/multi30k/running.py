@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from published.entries import Bucket, Value
+from published.entries import Bucket, Value, kept_value
 from published.heads import settings_hash
 
 import regard
@@ -159,13 +159,7 @@ def collect(asked: Asked, folder: Path, state: dict[str, Any]) -> Row:
         experiment=asked.experiment,
         settings=asked.settings,
         finished=datetime.now(UTC).strftime("%Y-%m-%d"),
-        place=Place(
-            commits=tuple(state["commits"]),
-            clean=state["clean"],
-            machine=machine(),
-            threads=asked.threads,
-            versions=versions(),
-        ),
+        place=place_of(state, asked.threads),
         cost=Cost(
             minutes=round(seconds / 60, 2),
             training_minutes=round(trained / 60, 4),
@@ -259,6 +253,13 @@ def stop() -> None:
         child.terminate()
 
 
+def place_of(state: Mapping[str, Any], threads: int) -> Place:
+    """Here, with the commits that a state has noted."""
+    return Place(
+        commits=tuple(state["commits"]), clean=state["clean"], machine=machine(), threads=threads, versions=versions()
+    )
+
+
 def machine() -> str:
     """The processor, and how many cores there are."""
     name = platform.processor() or platform.machine()
@@ -276,21 +277,6 @@ def versions() -> dict[str, str]:
         "sacrebleu": version("sacrebleu"),
         "python": platform.python_version(),
     }
-
-
-def kept_value(entry: Mapping[str, Any]) -> Value:
-    """A score of metrics.json, rounded."""
-
-    def rounded(number: float | None) -> float | None:
-        return None if number is None else round(number, 4)
-
-    return Value(
-        value=rounded(entry["value"]),
-        low=rounded(entry["low"]),
-        high=rounded(entry["high"]),
-        count=entry["count"],
-        signature=entry["signature"],
-    )
 
 
 def _parameters(run_folder: Path) -> int:

@@ -1,8 +1,9 @@
 """What is kept of a finished recipe in benchmarks/recipes.json: enough to write the page again without any run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -23,6 +24,22 @@ class Value:
             return "not finite"
         interval = "" if self.low is None or self.high is None else f" [{self.low:.2f}, {self.high:.2f}]"
         return f"{self.value:.2f}{interval}"
+
+
+def kept_value(entry: Mapping[str, Any]) -> Value:
+    """A score of metrics.json, rounded."""
+
+    def rounded(number: float | None) -> float | None:
+        return None if number is None else round(number, 4)
+
+    return Value(
+        value=rounded(entry["value"]),
+        low=rounded(entry["low"]),
+        high=rounded(entry["high"]),
+        count=entry["count"],
+        signature=entry["signature"],
+        tokens=entry["parts"].get("tokens"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

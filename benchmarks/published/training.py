@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 import regard
-from published.entries import Entry, Value
+from published.entries import Entry, Value, kept_value
 from published.heads import data_commands, settings_hash
 from published.tasks import Published
 from regard.data import pocket
@@ -132,23 +132,9 @@ def read_sets(record: Mapping[str, Any]) -> dict[str, dict[str, Value]]:
     """The scores of metrics.json by set, `test` first."""
 
     def scores(entries: Mapping[str, Any]) -> dict[str, Value]:
-        return {name: _value(entry) for name, entry in entries.items()}
+        return {name: kept_value(entry) for name, entry in entries.items()}
 
     return {"test": scores(record["metrics"])} | {name: scores(each) for name, each in record["further"].items()}
-
-
-def _value(entry: Mapping[str, Any]) -> Value:
-    def rounded(number: float | None) -> float | None:
-        return None if number is None else round(number, 4)
-
-    return Value(
-        value=rounded(entry["value"]),
-        low=rounded(entry["low"]),
-        high=rounded(entry["high"]),
-        count=entry["count"],
-        signature=entry["signature"],
-        tokens=entry["parts"].get("tokens"),
-    )
 
 
 def exact_perplexity(data: Path, tokenizer: Tokenizer, perplexity: Value, *, by_topic: bool) -> float:

@@ -133,10 +133,12 @@ def test_ctrl_c_is_heard(tmp_path):
     engine = opened(system_named("luong lstm"), tmp_path)
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        long_search(engine, StopFlag())
-    timer.join()
-    signal.signal(signal.SIGINT, before)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            long_search(engine, StopFlag())
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_too_little_memory_is_an_error(tmp_path):
