@@ -63,6 +63,7 @@ def compare_runs(
         raise UsageError(f"{len(systems)} system was given: a comparison needs 2 or more")
     measures = measures or Measures()
     models = {name: load_joint(runs) for name in dict.fromkeys(systems) if (runs := runs_of(name))}
+    _refuse_without_outputs(models)
     first = next(iter(models.values()), None)
     if first is None and not references:
         raise UsageError("files of outputs are compared by their references: name them with --reference FILE")
@@ -98,6 +99,15 @@ def compare_runs(
             seed=measures.seed,
         )
     return test, found
+
+
+def _refuse_without_outputs(models: Mapping[str, Model]) -> None:
+    for name, model in models.items():
+        if (shape := model.recipe.model.shape) in ("language-model", "masked-language-model"):
+            raise UsageError(
+                f"{name}: a model of shape {shape} has no outputs to compare with references; `regard evaluate` tells "
+                "how well it predicts given texts, with an interval"
+            )
 
 
 def runs_of(system: str) -> list[str]:

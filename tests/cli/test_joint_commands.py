@@ -74,6 +74,14 @@ def test_an_ensemble_is_compared(regard: Command, runs: Path, tmp_path: Path) ->
     assert ensemble[0]["system"] == f"{first}+{second}"
 
 
+def test_language_models_have_no_outputs_to_compare(regard: Command, runs: Path) -> None:
+    for metrics in ((), ("--metric", "BLEU")):
+        refused = regard("compare", runs / "first", runs / "language", runs / "pairs.tsv", *metrics)
+        assert (refused.code, refused.out) == (2, "")
+        told = f"{runs / 'language'}: a model of shape language-model has no outputs to compare with references"
+        assert told in " ".join(refused.err.split())
+
+
 def test_a_comparison_tells_what_was_cut(regard: Command, runs: Path, tmp_path: Path) -> None:
     first = runs / "first"
     pairs = write_tsv(tmp_path / "long.tsv", [("a b", "A B"), ("a " * 40, "A"), ("b a", "B A")])
