@@ -94,7 +94,8 @@ def predict(
         "--output",
         "-o",
         metavar="PATH",
-        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash.",
+        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash. "
+        "With --on: RUN-predictions/ if left out.",
     ),
     on: str | None = typer.Option(
         None, "--on", metavar="PLACE", help="Of --output: here (as it is), ray, or ray=ADDRESS of a cluster."
@@ -121,6 +122,8 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
+    if on is not None and output is None and files:
+        output = f"{Path(run)}-predictions/"
     if engine == "auto" and (workers is not None or not (Path(run) / "engine.bin").exists()):
         engine = "torch"  # which has processes to share the work between
     if engine == "native" and output is not None:
