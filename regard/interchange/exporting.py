@@ -108,7 +108,8 @@ def _problems(section: ModelSection, to: str) -> Iterator[str]:
                 "learned, relative, relative_bias and rotary)"
             )
     if len(sides) == 2:
-        yield from _pair_problems(*sides, to)
+        encoder, decoder = sides
+        yield from _pair_problems(encoder, decoder, to)
 
 
 def _size_problems(section: ModelSection, name: str, side: TransformerEncoderSection) -> Iterator[str]:
