@@ -210,11 +210,8 @@ class Predictor:
             raise UsageError(
                 f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
             )
-        if isinstance(collation.target, BackwardTokenizer) and (prefix or constraint):
-            raise UsageError(
-                "this model writes from right to left (text.reverse_target), and prefixes and constraints are read "
-                "from left to right: leave them out, or ask a model that writes from left to right"
-            )
+        if prefix and isinstance(collation.target, BackwardTokenizer):  # it is what such a model writes last
+            prefix, constraint = "", replace(constraint or Constraint(), begin=prefix)
         self.prefix = forced_tokens(prefix, collation.target)
         self.constraint = constraint
         self.constrainer = Constrainer.of(constraint, collation.target) if constraint else None
