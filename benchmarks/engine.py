@@ -116,6 +116,7 @@ def prepared(
     examples = sample(model, [sets[name]] if name in sets else [], FEW if options.quick else options.sentences)
     work = Work(name=name, run=run, folder=options.folder / name)
     natively(model, work.engine, int8=True)
+    natively(model, work.whole, int8=False)
     work.write(model, examples)
     count = min(TRACED, len(examples))
     return work, model, [examples[place * len(examples) // count].source for place in range(count)]

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peers.cells import NATIVE, OURS, Cell
 from peers.figures import Figure, Goal, at, figure
 from peers.page import by_round, shown, table, times
 
 from engines.goals import all_goals, share
+from engines.speed import cells_of
 from regard.files import replace_file
 
 Record = Mapping[str, Any]
@@ -54,10 +54,15 @@ def page(record: Record) -> str:
 
 AGREEMENT = ["", "beam", "sentences", "same tokens", "other outputs", "of them near-ties", "log-probabilities apart"]
 QUALITY = ["", "metric", "torch", "8 bits", "difference", "95 %", "p (bootstrap, randomised)", "same outputs"]
-SPEED = "Sentences per second; in brackets, how many times as many the native engine decodes."
+SPEED = "Sentences per second; in brackets, how many times as many the native engine decodes in int8."
 LIMIT = ["", "million operations a sentence", "fastest product, GOP/s", "limit, sentences/s", "share that is reached"]
 LATENCY = ["", "beam", "p50, µs", "p99, µs", "p99 / p50", "p99 / p50 of the sentences' medians"]
-LABELS = {"native": "native engine, int8", "ctranslate2": "CTranslate2, int8", "torch": "torch, float32"}
+LABELS = {
+    "native": "native engine, int8",
+    "ctranslate2": "CTranslate2, int8",
+    "native float32": "native engine, float32",
+    "torch": "torch, float32",
+}
 
 
 def where(record: Record) -> str:
@@ -107,14 +112,6 @@ def independence_rows(record: Record) -> Iterator[list[str]]:
         for bits, one in held["independence"].items():
             for way, count in one["differing"].items():
                 yield [name, bits, way, f"{count:,} of {one['sentences']:,}"]
-
-
-def cells_of(name: str) -> dict[str, Cell]:
-    return {
-        "native": Cell(kind="decode", system=OURS, model=name, precision="int8", way=NATIVE),
-        "ctranslate2": Cell(kind="decode", system="ctranslate2", model=name, precision="int8"),
-        "torch": Cell(kind="decode", system=OURS, model=name),
-    }
 
 
 def speed_rows(record: Record, settings: Sequence[str]) -> Iterator[list[str]]:

@@ -56,6 +56,11 @@ class Work:
         return self.folder / "engine8.bin"
 
     @property
+    def whole(self) -> Path:
+        """The engine file of 32 bits."""
+        return self.folder / "engine32.bin"
+
+    @property
     def pairs(self) -> Path:
         return self.folder / "pairs.json"
 
@@ -76,18 +81,27 @@ class Work:
 
     def cells(self, model: Model) -> list[Cell]:
         """Who decodes, in the order of a round."""
-        native = Cell(kind="decode", system=OURS, model=self.name, precision="int8", way=NATIVE)
-        torch_ = Cell(kind="decode", system=OURS, model=self.name)
-        theirs = Cell(kind="decode", system="ctranslate2", model=self.name, precision="int8")
-        return [native, theirs, torch_] if is_transformer(model) else [native, torch_]
+        cells = cells_of(self.name)
+        return [cell for cell in cells.values() if cell.system == OURS or is_transformer(model)]
 
     def command(self, cell: Cell, told: str, threads: int) -> list[str | Path]:
         if cell.way == NATIVE:
-            return [sys.executable, DRIVERS / "native_decoding.py", self.engine, self.pairs, told, str(threads)]
+            engine = self.engine if cell.precision == "int8" else self.whole
+            return [sys.executable, DRIVERS / "native_decoding.py", engine, self.pairs, told, str(threads)]
         if cell.system == OURS:
             return [sys.executable, DRIVERS / "regard_decoding.py", self.run, self.folder / "source.txt", told]
         pieces, exported = self.folder / "pieces.txt", self.folder / "ctranslate2"
         return [sys.executable, DRIVERS / "ctranslate2_decoding.py", exported, pieces, told, "int8", str(threads)]
+
+
+def cells_of(name: str) -> dict[str, Cell]:
+    """Who decodes a model: what is compared stands together."""
+    return {
+        "native": Cell(kind="decode", system=OURS, model=name, precision="int8", way=NATIVE),
+        "ctranslate2": Cell(kind="decode", system="ctranslate2", model=name, precision="int8"),
+        "native float32": Cell(kind="decode", system=OURS, model=name, way=NATIVE),
+        "torch": Cell(kind="decode", system=OURS, model=name),
+    }
 
 
 def is_transformer(model: Model) -> bool:

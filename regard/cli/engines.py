@@ -21,7 +21,7 @@ HELP = (
     "file is worth it (32 bits), else torch."
 )
 WORTH: Final = 16_384
-"""Bytes of files for which an engine file is made by itself: it takes as long as some lines, and saves most of them."""
+"""Bytes of files for which an engine file is made by itself, which takes as long as some dozens of lines."""
 
 
 def check_engine(name: str) -> None:

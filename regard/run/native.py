@@ -183,7 +183,10 @@ def own_weights(system: System, folder: RunFolder) -> bytes:
     """
     content = folder.weights.read_bytes()
     stored, own = load(content), dict(system.named_parameters())
-    if stored.keys() != own.keys() or not all(torch.equal(own[name], tensor) for name, tensor in stored.items()):
+    same = stored.keys() == own.keys() and all(
+        torch.equal(parameter, stored[name].to(parameter.dtype)) for name, parameter in own.items()
+    )
+    if not same:
         raise ModelError(f"{folder.weights}: holds other weights than the model; load the run again")
     return content
 

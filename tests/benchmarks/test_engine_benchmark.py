@@ -116,7 +116,10 @@ def test_drivers_are_handed_what_they_read(tmp_path):
     work = Work(name="C", run=model.folder, folder=tmp_path / "work")
     natively(model, work.engine, int8=True)
     work.write(model, examples)
-    assert [cell.label for cell in work.cells(model)] == ["regard, int8, native engine", "regard"]
+    labels = ["regard, int8, native engine", "regard, native engine", "regard"]
+    assert [cell.label for cell in work.cells(model)] == labels
+    assert work.whole in work.command(work.cells(model)[1], "[]", 2)
+    assert work.engine in work.command(work.cells(model)[0], "[]", 2)
     assert len(json.loads(work.pairs.read_text())["source"]) == 4
     found = speed.latency(work, QUICK, beam=2)
     assert (found["sentences"], found["beam"]) == (4, 2)
