@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -49,6 +50,10 @@ def predict(
     length_formula: str | None = typer.Option(None, "--length-formula", help="plain: |y|; gnmt: (5 + |y|) / 6."),
     coverage_penalty: float | None = typer.Option(None, "--coverage-penalty", help="Weight of GNMT's coverage."),
     min_length: int | None = typer.Option(None, "--min-length", help="Tokens an output must have, the end included."),
+    max_length: int | None = typer.Option(None, "--max-length", help="Tokens an output may have, the end included."),
+    max_ratio: float | None = typer.Option(
+        None, "--max-ratio", help="Tokens an output may have for each token of the source, and 10 more."
+    ),
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
     groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam; it becomes a multiple."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
@@ -89,7 +94,8 @@ def predict(
         "--output",
         "-o",
         metavar="PATH",
-        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash.",
+        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash. "
+        "With --on: RUN-predictions/ if left out.",
     ),
     on: str | None = typer.Option(
         None, "--on", metavar="PLACE", help="Of --output: here (as it is), ray, or ray=ADDRESS of a cluster."
@@ -116,6 +122,8 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
+    if on is not None and output is None and files:
+        output = f"{Path(run)}-predictions/"
     bulk = {"--on": on, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
     if workers is not None and (engine in OTHERS or (output is None and at_once)):
@@ -144,6 +152,8 @@ def predict(
         "length_formula": length_formula,
         "coverage_penalty": coverage_penalty,
         "min_length": min_length,
+        "max_length": max_length,
+        "max_ratio": max_ratio,
         "block_ngrams": block_ngrams,
         "groups": groups,
         "diversity": diversity,
@@ -226,16 +236,17 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
 def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes: int) -> "tuple[Ledger, Tally]":
     """Write outputs as they come, and count what was cut or could not be read."""
     from regard.cli.console import standard_output
-    from regard.data import Ledger, read_lines
+    from regard.data import Ledger
     from regard.run.forks import answers
+    from regard.run.reading import answer_lines, read_texts
     from regard.run.shards import ShardPredictor
     from regard.run.written import Tally
 
-    ledger, tally = Ledger(), Tally()
-    lines = read_lines(file, bad_lines="blank", ledger=ledger)
+    ledger, tally, faults = Ledger(), Tally(), dict[int, str]()
+    lines = read_texts(file, ledger=ledger, faults=faults)
     with standard_output() as output:
         if processes > 1:
-            with closing(answers(lines, ShardPredictor(model, asked).answer, processes)) as found:
+            with closing(answers(lines, ShardPredictor(model, asked).answer, processes, faults)) as found:
                 for answer in found:
                     output.write(answer.content.decode())
                     tally.include(answer.tally)
@@ -250,8 +261,10 @@ def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes
             ahead=1 if typed else None,
         )
         for number, prediction in enumerate(predictions, start=1):
-            tally.add(f"line {number}", prediction)
-            for line in asked.form.lines(prediction, number):
+            fault = faults.pop(number, None)
+            for line in answer_lines(
+                prediction, number, form=asked.form, fault=fault, tally=tally, place=f"line {number}"
+            ):
                 output.write(line + "\n")
             if typed:
                 output.flush()

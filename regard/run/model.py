@@ -4,7 +4,7 @@ Inference changes nothing in it, so one model can serve many threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -118,8 +118,8 @@ class Model:
 
         Without a source text outputs have no length that theirs could be compared with.
         """
-        options = search_options(self.recipe.search, beam=beam, best=best, **sampling)
-        return replace(options, max_ratio=None) if self.collation.source.text is None else options
+        measured = self.collation.source.text is not None
+        return search_options(self.recipe.search, beam=beam, best=best, measured=measured, **sampling)
 
     def predict(
         self,
