@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from regard.cli.engines import CHOICES, HELP, check_engine, searched_by
+from regard.cli.engines import CHOICES, HELP, OTHERS, check_engine, searched_by
 from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.data.lines import STDIN
 from regard.errors import UsageError
@@ -124,14 +124,14 @@ def predict(
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
     if on is not None and output is None and files:
         output = f"{Path(run)}-predictions/"
-    if engine == "auto" and (workers is not None or not (Path(run) / "engine.bin").exists()):
-        engine = "torch"  # which has processes to share the work between
-    if engine == "native" and output is not None:
-        raise UsageError("--engine is for streams: leave it out, or leave out --output")
     bulk = {"--on": on, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
-    if workers is not None and output is None and (at_once or engine != "torch"):
+    if workers is not None and (engine in OTHERS or (output is None and at_once)):
         raise UsageError("--workers: lines that are answered at once, or by an engine, have one process; leave it out")
+    if engine in OTHERS and on not in (None, "here"):
+        raise UsageError(f"--on {on}: an engine searches in this process; leave it out, or search with --engine torch")
+    if engine == "auto" and (workers is not None or on not in (None, "here")):
+        engine = "torch"  # which has processes to share the work between
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
@@ -160,6 +160,7 @@ def predict(
     }
     settings = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
+    from regard.run.native import beyond_beams
     from regard.run.shards import Asked
     from regard.run.written import Form
 
@@ -167,7 +168,7 @@ def predict(
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
     file = files[0] if files else STDIN
     typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
-    processes = 1 if output is not None or at_once or engine != "torch" else _processes(workers, file)
+    processes = 1 if output is not None or at_once or engine in OTHERS else _processes(workers, file)
     model = open_runs(
         run,
         others,
@@ -177,8 +178,10 @@ def predict(
         language_model=language_model,
         fusion=fusion,
     )
-    model = searched_by(model, engine if output is None else "torch")
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
+    plain = risk is None and not beyond_beams(options, constraint)
+    model = searched_by(model, engine, files=files or () if plain and not at_once else ())
+    processes = 1 if model.engine is not None else processes
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.longest_source

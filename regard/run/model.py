@@ -16,7 +16,6 @@ from regard.data.collation import TextCollation
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
-from regard.engine import Engine
 from regard.errors import DataError, UsageError
 from regard.insight import Reading, by_words, in_reading_order, read
 from regard.metrics import Score
@@ -35,6 +34,7 @@ from regard.run.minimum_risk import least_risky
 from regard.run.opening import chosen_weights, last_steps, mean_weights
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
+from regard.run.searching import SearchEngine
 from regard.run.sets import read_set
 from regard.search import Constraint, MinimumRisk, Sampling, SearchOptions
 from regard.text.words import word_spans
@@ -78,7 +78,7 @@ class Evaluation:
 class Model:
     """Predict, score, evaluate, align. Where there is an `engine` (`run.native`) it searches instead of the system."""
 
-    engine: Engine | None = None
+    engine: SearchEngine | None = None
 
     def __init__(
         self, *, recipe: Recipe, system: System, texts: Texts, folder: Path, averaged: tuple[int, ...] = ()

@@ -63,7 +63,7 @@ def test_a_place_is_enough(regard: Command, run: Path, tmp_path: Path) -> None:
         (["a", "--workers", "2", "--engine", "native"], "have one process; leave it out"),
         (["a", "--shard-lines", "4", "--overwrite"], "--shard-lines, --overwrite: only for whole files"),
         (["--on", "ray"], "--on: only for whole files; say where they go with --output FOLDER"),
-        (["a", "--on", "ray", "--engine", "native"], "--engine is for streams: leave it out"),
+        (["a", "--on", "ray", "--engine", "native"], "--on ray: an engine searches in this process; leave it out"),
         (["a", "b"], "2 files: say where their outputs go with --output FOLDER"),
         (["-o", "out"], "--output is for whole files: name them after the run"),
         (["a", "-o", "out", "--at-once"], "--at-once is for pipes; leave it out, or leave out --output"),

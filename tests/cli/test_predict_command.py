@@ -284,7 +284,7 @@ def test_a_reader_that_leaves_early_is_no_error(run: Path, tmp_path: Path) -> No
     lines = tmp_path / "many.txt"
     lines.write_text("".join(f"{source}\n" for source in toy_sources(60) * 60))
     script = '"$@" | head -1; echo "${PIPESTATUS[0]}"'
-    command = ["bash", "-c", script, "-", *PROGRAM, "predict", str(run), str(lines), "--beam", "1"]
+    command = ["bash", "-c", script, "-", *PROGRAM, "predict", str(run), str(lines), "--beam", "1", "--engine", "torch"]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=True)
     first, code = done.stdout.splitlines()
     assert first == Model.load(run).predict(toy_sources(60)[0], beam=1).text
