@@ -3,7 +3,9 @@
 
 def excerpt(text: str, limit: int = 60) -> str:
     """The first `limit` characters, with everything that does not print written as an escape (`\\x1b`, `\\u2028`)."""
-    shown = "".join(character if character.isprintable() else _escape(character) for character in text[:limit])
+    shown = text[:limit]
+    if not shown.isprintable():
+        shown = "".join(character if character.isprintable() else _escape(character) for character in shown)
     return shown + "…" if len(text) > limit else shown
 
 

@@ -90,14 +90,21 @@ def split_lines(blocks: Iterator[bytes], longest: int = LONGEST_LINE) -> Iterato
     number = 1
     held = bytearray()
     dropping = False
+    new = tuple.__new__  # without the detour of named fields
     for block in blocks:
         *ended, rest = block.split(b"\n")
-        for piece in ended:
-            content = bytes(held) + piece if held else piece
-            if not dropping:
-                yield _line(number, content, longest)
+        if ended and held:
+            ended[0] = bytes(held) + ended[0]
             held.clear()
+        if ended and dropping:
+            del ended[0]
+            number += 1
             dropping = False
+        for content in ended:
+            if len(content) > longest or content.endswith(b"\r"):
+                yield _line(number, content, longest)
+            else:
+                yield new(RawLine, (number, content, False, 0))
             number += 1
         if not dropping:
             held += rest
