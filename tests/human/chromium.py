@@ -57,6 +57,7 @@ class Browser:
         self._session = self._ask("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
 
     def value(self, expression: str) -> Any:
+        """None as well where the page is not there yet."""
         return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def wait(self, expression: str) -> None:
@@ -83,6 +84,8 @@ class Browser:
         while True:
             reply = self._hear()
             if reply.get("id") == self._count:
+                if "context" in reply.get("error", {}).get("message", ""):  # between two pages
+                    return {"result": {}}
                 assert "error" not in reply, (method, reply)
                 return reply["result"]
 
