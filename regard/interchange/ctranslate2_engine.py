@@ -10,8 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from regard.process import cores
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.run.native import of_one_run, own_weights
+from regard.run.searching import Waiting
 from regard.run.shards import fingerprint
 from regard.search import Constraint, Finished, Hypothesis, Parts, Request, SearchOptions
 from regard.special import END, PAD, START
@@ -87,27 +87,19 @@ class CTranslate2Engine:
         return CTranslate2Search(self, options, capacity=capacity)
 
 
-class CTranslate2Search:
-    """What `regard.search.Search` is, for requests with the same options: each step answers all that were added."""
+class CTranslate2Search(Waiting):
+    """What `regard.search.Search` is, for requests with the same options."""
 
     def __init__(self, engine: CTranslate2Engine, options: SearchOptions, *, capacity: int) -> None:
+        super().__init__()
         self.engine = engine
         self.options = options
         self.capacity = capacity
-        self._queue: deque[Request] = deque()
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._queue)
-
-    def add(self, requests: Iterable[Request]) -> None:
-        self._queue.extend(requests)
 
     def step(self) -> list[Finished]:
         """Search everything that waits; requests with one limit of length go together, all at the same time."""
         by_limit: dict[int, list[Request]] = {}
-        while self._queue:
-            request = self._queue.popleft()
+        for request in self.taken():
             by_limit.setdefault(min(request.limit, self.engine.longest or request.limit), []).append(request)
         running = [(one, result) for limit, some in by_limit.items() for one, result in self._asked(limit, some)]
         return [Finished(id=one.id, hypotheses=tuple(self._hypotheses(result.result()))) for one, result in running]

@@ -3,8 +3,7 @@
 import hashlib
 import os
 import zlib
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from regard.engine.runtime import WIDEST
 from regard.errors import ModelError, RegardError, UsageError
 from regard.models import System
 from regard.run.folder import RunFolder
-from regard.run.searching import Searching
+from regard.run.searching import Searching, Waiting
 from regard.search import Constraint, Finished, Hypothesis, Parts, Request, Search, SearchOptions
 
 if TYPE_CHECKING:
@@ -28,26 +27,17 @@ if TYPE_CHECKING:
 _USUAL: Final = SearchOptions()
 
 
-class NativeSearch:
-    """What `regard.search.Search` is, for requests with the same options: each step answers all that were added."""
+class NativeSearch(Waiting):
+    """What `regard.search.Search` is, searched by the engine."""
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self.engine = engine
-        self._queue: deque[Request] = deque()
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._queue)
-
-    def add(self, requests: Iterable[Request]) -> None:
-        self._queue.extend(requests)
 
     def step(self) -> list[Finished]:
         """Search everything that waits."""
-        waiting = list(self._queue)
-        self._queue.clear()
         by_options: dict[SearchOptions, list[Request]] = {}
-        for request in waiting:
+        for request in self.taken():
             by_options.setdefault(request.options, []).append(request)
         finished: list[Finished] = []
         for options, requests in by_options.items():

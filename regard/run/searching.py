@@ -1,5 +1,6 @@
 """What may search in the place of torch: the contract of engines behind a `Model`."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -15,6 +16,26 @@ class Searching(Protocol):
     def add(self, requests: Iterable[Request]) -> None: ...
 
     def step(self) -> list[Finished]: ...
+
+
+class Waiting:
+    """The requests of an engine that answers in one step all that were added."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Request] = deque()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._queue)
+
+    def add(self, requests: Iterable[Request]) -> None:
+        self._queue.extend(requests)
+
+    def taken(self) -> list[Request]:
+        """Everything that waits, which no longer does."""
+        found = list(self._queue)
+        self._queue.clear()
+        return found
 
 
 class SearchEngine(Protocol):
