@@ -1,8 +1,8 @@
 """Building the native libraries: `python -m regard.engine.build` in a source tree; wheels build them by themselves.
 
-There are two: the engine, and the kernels of training. Needs a C++17 compiler (`CXX`, or g++, clang++ or c++) and nothing
-else. Each set of kernels is a source of its own with its own instructions; which of them runs is decided when a library
-is loaded. Objects are kept in `build/`, and only what changed is built anew.
+There are two: the engine, and the kernels of training. They need a C++17 compiler (`CXX`, or g++, clang++ or c++) and
+nothing else. Each set of kernels is a source of its own with its own instructions; which of them runs is decided when a
+library is loaded. Objects are kept in `build/`, and only what changed is built anew.
 """
 
 import argparse
@@ -82,9 +82,7 @@ def instructions(name: str) -> list[str]:
     return KERNELS.get(name, []) if platform.machine() in ("x86_64", "AMD64") else []
 
 
-def build(
-    library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False
-) -> Path:
+def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False) -> Path:
     """Compile what is not up to date, and link it, into its own place or another one.
 
     `vnni_256` is for tests of kernels that this machine does not have.

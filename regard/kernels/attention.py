@@ -30,9 +30,9 @@ class Heads:
 
 def attends(query: Tensor, joined: Tensor, mask: Tensor | None) -> bool:
     """Whether the kernel is for these, and worth it: it is made for learning, and what is searched is left alone."""
-    if not torch.is_grad_enabled() or max(query.size(1), joined.size(1)) > LONGEST or not serves(query, joined):
+    if not serves(query, joined) or query.size(0) != joined.size(0) or max(query.size(1), joined.size(1)) > LONGEST:
         return False
-    if not (query.requires_grad or joined.requires_grad):
+    if not (torch.is_grad_enabled() and (query.requires_grad or joined.requires_grad)):
         return False
     if mask is None:
         return True

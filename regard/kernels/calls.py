@@ -18,7 +18,7 @@ _ALONE: Final = 1 << 15
 def serves(*tensors: Tensor) -> bool:
     """Whether kernels can compute with tensors: plain ones in single precision that lie in this machine's memory, in
     order, and that nobody traces or compiles."""
-    return loaded().library is not None and not torch.compiler.is_compiling() and all(map(_plain, tensors))
+    return not torch.compiler.is_compiling() and loaded().library is not None and all(map(_plain, tensors))
 
 
 def _plain(tensor: Tensor) -> bool:

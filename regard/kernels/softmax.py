@@ -8,7 +8,9 @@ from regard.kernels.calls import library, threads
 from regard.kernels.library import Peaked
 
 
-def peaked(logits: Tensor, labels: Tensor, share: float, results: tuple[Tensor, Tensor, Tensor], *, writes: bool) -> None:
+def peaked(
+    logits: Tensor, labels: Tensor, share: float, results: tuple[Tensor, Tensor, Tensor], *, writes: bool
+) -> None:
     """Turn logits (R, V) into their errors, up to a factor of the row.
 
     With e = exp(logit - largest) and s = Σ e, the logits become e - `share` · s · one-hot, which times 1 / s is the

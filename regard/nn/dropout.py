@@ -1,14 +1,17 @@
 """Dropout whose random numbers are cheap on a CPU, alone and together with what stands beside it in a Transformer.
 
 torch draws a random number for each element; here each draw of 64 bits serves eight elements, and what is kept for the
-backward pass is a byte each.
+backward pass is a byte each. Where there are native kernels (`regard.kernels`), they draw and compute in one pass.
 """
 
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from regard.kernels import rows as native
+from regard.kernels.calls import serves
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
@@ -21,6 +24,8 @@ def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
         return states
     if rate > _MOST:
         return functional.dropout(states, rate)
+    if serves(states):
+        return native.dropped(states, rate)
     return _Dropped.apply(states, rate)  # type: ignore[no-untyped-call]
 
 
@@ -28,13 +33,27 @@ def add_dropped(states: Tensor, result: Tensor, rate: float, training: bool) -> 
     """states + dropout(result), in one pass."""
     if not training or not rate or rate > _MOST or states.shape != result.shape:
         return states + dropout(result, rate, training)
+    if serves(states, result):
+        return native.added(states, result, rate)
     return _Added.apply(states, result, rate)  # type: ignore[no-untyped-call]
+
+
+def norm_added(norm: nn.Module, states: Tensor, result: Tensor, rate: float, training: bool) -> Tensor:
+    """norm(states + dropout(result)), in one pass where the norm is a layer norm that learns."""
+    plain = type(norm) is nn.LayerNorm and training and rate <= _MOST and states.shape == result.shape
+    if plain and len(norm.normalized_shape) == 1 and norm.weight is not None and norm.bias is not None:
+        gain, bias = norm.weight, norm.bias
+        if torch.is_grad_enabled() and serves(states, result, gain, bias):
+            return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps)
+    return norm(add_dropped(states, result, rate, training))
 
 
 def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
     """dropout(max(0, states)). Where the result is not 0 tells all that the gradient needs."""
     if not training or not rate or rate > _MOST:
         return dropout(functional.relu(states), rate, training)
+    if serves(states):
+        return native.rectified(states, rate)
     return _Rectified.apply(states, rate)  # type: ignore[no-untyped-call]
 
 

@@ -6,25 +6,32 @@
 static constexpr int64_t AT_ONCE = 32;  // queries whose scores are there at once
 
 // out (R, columns) = a b, or plus it: a(i, j) = a[i · down + j · along], b (inner, columns) by rows of a stride.
+// Loops over a tile are unrolled before anything else is done to them, or sums would live in memory.
 template <int ROWS, int VECTORS>
-static inline void tile(int64_t inner, int64_t some, const float* a, int64_t down, int64_t along, const float* b,
-                        int64_t stride, float* out, int64_t out_stride, bool adds) {
-  Lanes sums[ROWS][VECTORS] = {};
+static inline __attribute__((always_inline)) void tile(int64_t inner, int64_t some, const float* a, int64_t down,
+                                                       int64_t along, const float* b, int64_t stride, float* out,
+                                                       int64_t out_stride, bool adds) {
+  int64_t count = VECTORS > 1 ? LANES : some;
+  Lanes sums[ROWS][VECTORS];
+#pragma GCC unroll 4
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; ++v) sums[r][v] = adds ? take(out + r * out_stride + v * LANES, count) : Lanes{};
   for (int64_t j = 0; j < inner; ++j) {
     Lanes values[VECTORS];
-    for (int v = 0; v < VECTORS; ++v)
-      values[v] = VECTORS > 1 ? load(b + j * stride + v * LANES) : take(b + j * stride, some);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; ++v) values[v] = take(b + j * stride + v * LANES, count);
+#pragma GCC unroll 4
     for (int r = 0; r < ROWS; ++r) {
       Lanes factor = all(a[r * down + j * along]);
+#pragma GCC unroll 4
       for (int v = 0; v < VECTORS; ++v) sums[r][v] += factor * values[v];
     }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      float* to = out + r * out_stride + v * LANES;
-      int64_t count = VECTORS > 1 ? LANES : some;
-      put(to, adds ? take(to, count) + sums[r][v] : sums[r][v], count);
-    }
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; ++v) put(out + r * out_stride + v * LANES, sums[r][v], count);
 }
 
 template <int ROWS>
@@ -51,10 +58,21 @@ static void multiply(int64_t rows, int64_t inner, int64_t columns, const float* 
 
 // (N, E) by rows of a stride → (E, P), with zeros.
 static void transpose(const float* from, int64_t items, int64_t stride, int64_t width, float* to, int64_t room) {
-  for (int64_t item = 0; item < items; ++item)
-    for (int64_t e = 0; e < width; ++e) to[e * room + item] = from[item * stride + e];
-  for (int64_t e = 0; e < width; ++e)
-    for (int64_t item = items; item < room; ++item) to[e * room + item] = 0;
+  for (int64_t item = 0; item < room; item += LANES)
+    for (int64_t e = 0; e < width; e += LANES) {
+      int64_t columns = smaller(LANES, width - e), rows = smaller(LANES, items - item);
+      Lanes square[REGARD_LANES];
+      for (int64_t row = 0; row < LANES; ++row)
+        square[row] = row < rows ? take(from + (item + row) * stride + e, columns) : Lanes{};
+      turn_square(square);
+      for (int64_t column = 0; column < columns; ++column) save(to + (e + column) * room + item, square[column]);
+    }
+}
+
+// Lets a piece of what is needed next be fetched meanwhile: the `part`th of `parts`.
+static inline void fetch(const float* from, int64_t count, int64_t part, int64_t parts) {
+  for (int64_t index = count * part / parts; index < count * (part + 1) / parts; index += 16)
+    __builtin_prefetch(from + index);
 }
 
 // One row of a batch, as a head sees it.
@@ -121,6 +139,14 @@ static inline int64_t visible(const Attention& asked, int64_t query, int64_t cou
   return asked.causal ? smaller(asked.keys, query + count) : asked.keys;
 }
 
+static inline void fetch_next(const Attention& asked, int64_t row, int64_t shared) {
+  if (row + 1 == asked.rows) return;
+  int64_t keys = asked.keys * 2 * asked.key_heads * asked.width, queries = asked.queries * asked.heads * asked.width;
+  fetch(asked.key + (row + 1) * keys, keys, shared, asked.key_heads);
+  fetch(asked.query + (row + 1) * queries, queries, shared, asked.key_heads);
+  if (asked.gradient) fetch(asked.gradient + (row + 1) * queries, queries, shared, asked.key_heads);
+}
+
 static void attention(const Attention& asked, int64_t from, int64_t to, float* room) {
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
   Head head = {asked.heads * width, 2 * asked.key_heads * width, padded(asked.keys), nullptr, nullptr, nullptr, room};
@@ -132,6 +158,7 @@ static void attention(const Attention& asked, int64_t from, int64_t to, float* r
     head.key = asked.key + row * asked.keys * head.key_stride + shared * width;
     head.value = head.key + asked.key_heads * width;
     transpose(head.key, asked.keys, head.key_stride, width, turned, head.room);
+    fetch_next(asked, row, shared);
     for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
@@ -166,12 +193,15 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
     float* of_value = of_key + asked.key_heads * width;
     transpose(head.key, asked.keys, head.key_stride, width, turned, head.room);
     transpose(head.value, asked.keys, head.key_stride, width, turned_values, head.room);
-    for (int64_t item = 0; item < asked.keys; ++item)
+    fetch_next(asked, row, shared);
+    int64_t seen_first = visible(asked, 0, smaller(AT_ONCE, asked.queries));
+    for (int64_t item = seen_first; item < asked.keys; ++item)
       for (int64_t e = 0; e < width; ++e) of_key[item * head.key_stride + e] = of_value[item * head.key_stride + e] = 0;
     for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
         int64_t columns = padded(keys);
+        bool adds = one > shared * each || query > 0;
         int64_t place = (row * asked.queries + query) * head.query_stride + one * width;
         const float* gradient = asked.gradient + place;
         multiply(count, width, columns, asked.query + place, head.query_stride, 1, turned, head.room, scores,
@@ -190,9 +220,9 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
             save(error + key, load(weights + key) * (load(error + key) - mean) * asked.scale);
         }
         multiply(keys, count, width, scores, 1, head.room, gradient, head.query_stride, of_value, head.key_stride,
-                 true);
+                 adds);
         multiply(keys, count, width, errors, 1, head.room, asked.query + place, head.query_stride, of_key,
-                 head.key_stride, true);
+                 head.key_stride, adds);
         multiply(count, keys, width, errors, head.room, 1, head.key, head.key_stride, asked.of_query + place,
                  head.query_stride, false);
       }

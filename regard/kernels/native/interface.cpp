@@ -137,7 +137,8 @@ namespace {
 int32_t attend(const Attention* asked, int64_t threads, bool backward) {
   bool enough = true;
   deal(asked->rows * asked->key_heads, threads, [&](int64_t from, int64_t to) {
-    auto* room = static_cast<float*>(std::malloc(static_cast<size_t>(used->attention_room(*asked)) * sizeof(float)));
+    size_t bytes = (static_cast<size_t>(used->attention_room(*asked)) * sizeof(float) + 63) / 64 * 64;
+    auto* room = static_cast<float*>(std::aligned_alloc(64, bytes));  // vectors then never span two lines of a cache
     if (!room)
       enough = false;
     else
