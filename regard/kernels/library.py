@@ -40,10 +40,13 @@ class Dropped(ctypes.Structure):
 class Rectified(ctypes.Structure):
     _fields_ = (
         ("chance", Chance),
+        ("rows", _number),
         ("width", _number),
         ("given", _pointer),
+        ("bias", _pointer),
         ("gradient", _pointer),
         ("out", _pointer),
+        ("sums", _pointer),
     )
 
 
@@ -158,8 +161,8 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_blocks.restype = _number
     shapes: dict[str, list[object]] = {
         "regard_dropped": [ctypes.POINTER(Dropped), _number, _number],
-        "regard_rectified": [ctypes.POINTER(Rectified), _number, _number],
-        "regard_rectified_backward": [ctypes.POINTER(Rectified), _number, _number],
+        "regard_rectified": [ctypes.POINTER(Rectified), _number],
+        "regard_rectified_backward": [ctypes.POINTER(Rectified), _number],
         "regard_normed": [ctypes.POINTER(Normed), _number, _number],
         "regard_normed_backward": [ctypes.POINTER(NormedBackward), _number],
         "regard_attention": [ctypes.POINTER(Attended), _number],

@@ -1,6 +1,9 @@
 """Dropout, alone and with what stands beside it, each in one pass over its numbers.
 
 What is dropped is not kept for the backward pass: it is a function of the seed, and is made again there.
+
+Some results are written over what they are made of, because memory that was just read is the fastest to write. The
+caller must own it: an output of a product that nobody else sees. Where autograd had kept it, it complains.
 """
 
 import ctypes
@@ -9,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import increment_version
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
 from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
@@ -24,14 +28,19 @@ def added(states: Tensor, result: Tensor, rate: float) -> Tensor:
     return _Added.apply(states, result, rate)  # type: ignore[no-untyped-call]
 
 
-def rectified(states: Tensor, rate: float) -> Tensor:
-    """dropout(max(0, states))."""
-    return _Rectified.apply(states, rate)  # type: ignore[no-untyped-call]
+def rectified(states: Tensor, bias: Tensor, rate: float) -> Tensor:
+    """dropout(max(0, states + bias)), written over the states."""
+    return _Rectified.apply(states, bias, rate)  # type: ignore[no-untyped-call]
 
 
-def normed(states: Tensor, result: Tensor, rate: float, *, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
-    """The layer norm of states + dropout(result): (x - mean) / √(variance + ε) · gain + bias."""
-    return _Normed.apply(states, result, gain, bias, rate, epsilon)  # type: ignore[no-untyped-call]
+def normed(
+    states: Tensor, result: Tensor, rate: float, *, gain: Tensor, bias: Tensor, epsilon: float, reuses: bool = False
+) -> Tensor:
+    """The layer norm of states + dropout(result): (x - mean) / √(variance + ε) · gain + bias.
+
+    What the backward pass needs may be written over the `result`.
+    """
+    return _Normed.apply(states, result, gain, bias, rate, epsilon, reuses)  # type: ignore[no-untyped-call]
 
 
 def _drop(result: Tensor, rate: float, drawn: int, states: Tensor | None = None) -> Tensor:
@@ -72,36 +81,42 @@ class _Rectified(torch.autograd.Function):
     """Where the result is not 0 tells all that the gradient needs."""
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, rate: float) -> Tensor:
+    def forward(ctx: Any, states: Tensor, bias: Tensor, rate: float) -> Tensor:
         rows, width = rows_of(states)
-        ctx.chance, out = chance(rate, seed()), torch.empty_like(states)
-        asked = Rectified(ctx.chance, width, states.data_ptr(), None, out.data_ptr())
-        library().regard_rectified(ctypes.byref(asked), rows, threads(states.numel()))
+        ctx.chance, place = chance(rate, seed()), states.data_ptr()
+        asked = Rectified(ctx.chance, rows, width, place, bias.data_ptr(), None, place, None)
+        library().regard_rectified(ctypes.byref(asked), threads(states.numel()))
+        increment_version(states)
+        out = states.new_empty(0).set_(states.detach())  # another tensor in the same memory
         ctx.save_for_backward(out)
         return out
 
     @staticmethod
     @once_differentiable  # type: ignore[no-untyped-call]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (result,), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(result)
-        out = torch.empty_like(result)
-        asked = Rectified(ctx.chance, width, result.data_ptr(), gradient.data_ptr(), out.data_ptr())
-        library().regard_rectified_backward(ctypes.byref(asked), rows, threads(result.numel()))
-        return out, None
+        out, sums = torch.empty_like(result), result.new_empty(library().regard_blocks(rows), width)
+        given = (one.data_ptr() for one in (gradient, out, sums))
+        asked = Rectified(ctx.chance, rows, width, result.data_ptr(), None, *given)
+        library().regard_rectified_backward(ctypes.byref(asked), threads(result.numel()))
+        return out, sums[0].clone(), None
 
 
 class _Normed(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, result: Tensor, gain: Tensor, bias: Tensor, rate: float, epsilon: float
+        ctx: Any, states: Tensor, result: Tensor, gain: Tensor, bias: Tensor, rate: float, epsilon: float, reuses: bool
     ) -> Tensor:
         rows, width = rows_of(states)
         ctx.rate, ctx.chance = rate, chance(rate, seed() if rate else 0)
-        out, standard, inverse = torch.empty_like(states), torch.empty_like(states), states.new_empty(rows)
+        out, inverse = torch.empty_like(states), states.new_empty(rows)
+        standard = result if reuses else torch.empty_like(states)
         given = (one.data_ptr() for one in (states, result, gain, bias, out, standard, inverse))
         asked = Normed(ctx.chance, width, epsilon, *given)
         library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
+        if reuses:
+            increment_version(result)
         ctx.save_for_backward(standard, inverse, gain)
         return out
 
@@ -117,4 +132,4 @@ class _Normed(torch.autograd.Function):
         given[-2] = given[-2] if ctx.rate else 0
         asked = NormedBackward(ctx.chance, rows, width, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
-        return of_states, of_result, sums[0, 0].clone(), sums[0, 1].clone(), None, None
+        return of_states, of_result, sums[0, 0].clone(), sums[0, 1].clone(), None, None, None

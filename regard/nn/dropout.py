@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
+from regard.nn.sites import anyone_watches
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
@@ -39,12 +40,16 @@ def add_dropped(states: Tensor, result: Tensor, rate: float, training: bool) -> 
 
 
 def norm_added(norm: nn.Module, states: Tensor, result: Tensor, rate: float, training: bool) -> Tensor:
-    """norm(states + dropout(result)), in one pass where the norm is a layer norm that learns."""
+    """norm(states + dropout(result)), in one pass where the norm is a layer norm that learns.
+
+    The result must be the caller's own: where it was computed for this and nobody watches, it is written over.
+    """
     plain = type(norm) is nn.LayerNorm and training and rate <= _MOST and states.shape == result.shape
     if plain and len(norm.normalized_shape) == 1 and norm.weight is not None and norm.bias is not None:
         gain, bias = norm.weight, norm.bias
         if torch.is_grad_enabled() and serves(states, result, gain, bias):
-            return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps)
+            own = result.grad_fn is not None and result.data_ptr() != states.data_ptr() and not anyone_watches()
+            return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps, reuses=own)
     return norm(add_dropped(states, result, rate, training))
 
 
@@ -52,9 +57,16 @@ def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
     """dropout(max(0, states)). Where the result is not 0 tells all that the gradient needs."""
     if not training or not rate or rate > _MOST:
         return dropout(functional.relu(states), rate, training)
-    if serves(states):
-        return native.rectified(states, rate)
     return _Rectified.apply(states, rate)  # type: ignore[no-untyped-call]
+
+
+def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, training: bool) -> Tensor:
+    """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
+    weight, bias = projection.weight, projection.bias
+    drops = training and 0 < rate <= _MOST and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    if drops and bias is not None and serves(states, weight, bias):
+        return native.rectified(functional.linear(states, weight), bias, rate)
+    return rectified_dropped(projection(states), rate, training)
 
 
 def kept(like: Tensor, rate: float) -> Tensor:

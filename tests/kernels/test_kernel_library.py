@@ -15,7 +15,7 @@ from regard.kernels.attention import attention
 from regard.kernels.calls import serves
 from regard.kernels.library import available, loaded
 from regard.kernels.rows import added, dropped
-from regard.nn.dropout import add_dropped, dropout, norm_added, rectified_dropped
+from regard.nn.dropout import add_dropped, dropout, norm_added, rectified_projection
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
 
@@ -36,7 +36,7 @@ def test_switched_off_everything_is_done_by_torch() -> None:
     for made in (
         dropout(states, 0.5, True),
         add_dropped(states, states, 0.5, True),
-        rectified_dropped(states, 0.5, True),
+        rectified_projection(torch.nn.Linear(8, 8), states, 0.5, True),
         norm_added(norm, states, states, 0.5, True),
     ):
         made.sum().backward()

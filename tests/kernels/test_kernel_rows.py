@@ -49,27 +49,56 @@ def test_each_is_its_plain_expression(kernels: ctypes.CDLL, shape: tuple[int, ..
     assert_same(dropped(given[0], rate), wide[0] * mask, given[:1], wide[:1])
     torch.manual_seed(1)
     assert_same(added(*given, rate), wide[0] + wide[1] * mask, given, wide)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+def test_a_rectifier_adds_the_bias_and_writes_over_what_it_is_given(
+    kernels: ctypes.CDLL, shape: tuple[int, ...], rate: float
+) -> None:
+    given = drawn(shape, shape[-1:])
+    wide, mask = doubled(given), factors(shape, rate, 1)
+    product = given[0] * 2
     torch.manual_seed(1)
-    assert_same(rectified(given[0], rate), wide[0].relu() * mask, given[:1], wide[:1])
+    ours = rectified(product, given[1], rate)
+    assert ours.data_ptr() == product.data_ptr()
+    scale = max(1, math.sqrt(ours.numel() / shape[-1]))
+    assert_same(ours, (wide[0] * 2 + wide[1]).relu() * mask, given, wide, scale=scale)
+
+
+def test_who_has_kept_what_is_written_over_complains(built: ctypes.CDLL) -> None:
+    states, result, gain, bias = drawn((4, 6), (4, 6), (6,), (6,))
+    kept = result.exp()  # whose gradient is itself
+    total = normed(states, kept, 0.1, gain=gain, bias=bias, epsilon=1e-5, reuses=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.sum().backward()
+    kept = result.exp()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        rectified(kept, bias, 0.1).sum().backward()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_the_norm_of_a_sum_is_that_of_torch(kernels: ctypes.CDLL, shape: tuple[int, ...], rate: float) -> None:
+@pytest.mark.parametrize("reuses", [False, True])
+def test_the_norm_of_a_sum_is_that_of_torch(
+    kernels: ctypes.CDLL, shape: tuple[int, ...], rate: float, reuses: bool
+) -> None:
     width = shape[-1]
     given = drawn(shape, shape, (width,), (width,))
     wide = doubled(given)
     mask = factors(shape, rate, 2) if rate else torch.ones(shape, dtype=torch.float64)
     torch.manual_seed(2)
-    ours = normed(given[0], given[1], rate, gain=given[2], bias=given[3], epsilon=1e-3)
+    result = given[1] * 1.0
+    ours = normed(given[0], result, rate, gain=given[2], bias=given[3], epsilon=1e-3, reuses=reuses)
+    assert torch.equal(result, given[1]) is not reuses
     expected = functional.layer_norm(wide[0] + wide[1] * mask, (width,), wide[2], wide[3], 1e-3)
     assert_same(ours, expected, given, wide, scale=max(1, math.sqrt(ours.numel() / width)))
 
 
 def test_what_is_not_a_number_stays_so(built: ctypes.CDLL) -> None:
     states = torch.full((2, 40), math.nan)
-    assert rectified(states, 0.5).isnan().all()
     assert dropped(states, 0.5).isnan().all()
+    assert rectified(states, torch.zeros(40), 0.5).isnan().all()
 
 
 @pytest.mark.parametrize("rate", [0.0005, 0.1, 0.3, 0.5, 0.99])
@@ -141,7 +170,7 @@ def test_threads_change_nothing(built: ctypes.CDLL) -> None:
         try:
             torch.manual_seed(8)
             made = normed(given[0], given[1], 0.2, gain=given[2], bias=given[3], epsilon=1e-5)
-            made = made + rectified(given[0], 0.2)
+            made = made + rectified(given[0] * 1.0, given[2], 0.2)
             results.append([made, *torch.autograd.grad(made, given, torch.ones_like(made))])
         finally:
             torch.set_num_threads(before)

@@ -110,27 +110,34 @@ REGARD_API void regard_dropped(const Dropped* asked, int64_t rows, int64_t threa
   deal(rows, threads, [&](int64_t from, int64_t to) { used->dropped(*asked, from, to); });
 }
 
-REGARD_API void regard_rectified(const Rectified* asked, int64_t rows, int64_t threads) {
-  deal(rows, threads, [&](int64_t from, int64_t to) { used->rectified(*asked, from, to); });
+REGARD_API void regard_rectified(const Rectified* asked, int64_t threads) {
+  deal(asked->rows, threads, [&](int64_t from, int64_t to) { used->rectified(*asked, from, to); });
 }
 
-REGARD_API void regard_rectified_backward(const Rectified* asked, int64_t rows, int64_t threads) {
-  deal(rows, threads, [&](int64_t from, int64_t to) { used->rectified_backward(*asked, from, to); });
+REGARD_API int64_t regard_blocks(int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
+
+namespace {
+// Leaves the sums of all blocks in the first one.
+void sum_up(float* sums, int64_t blocks, int64_t width) {
+  for (int64_t block = 1; block < blocks; ++block)
+    for (int64_t column = 0; column < width; ++column) sums[column] += sums[block * width + column];
+}
+}  // namespace
+
+REGARD_API void regard_rectified_backward(const Rectified* asked, int64_t threads) {
+  int64_t blocks = regard_blocks(asked->rows);
+  deal(blocks, threads, [&](int64_t from, int64_t to) { used->rectified_backward(*asked, from, to); });
+  sum_up(asked->sums, blocks, asked->width);
 }
 
 REGARD_API void regard_normed(const Normed* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->normed(*asked, from, to); });
 }
 
-REGARD_API int64_t regard_blocks(int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
-
-// Leaves the sums of all blocks in the first one.
 REGARD_API void regard_normed_backward(const NormedBackward* asked, int64_t threads) {
   int64_t blocks = regard_blocks(asked->rows);
   deal(blocks, threads, [&](int64_t from, int64_t to) { used->normed_backward(*asked, from, to); });
-  for (int64_t block = 1; block < blocks; ++block)
-    for (int64_t column = 0; column < 2 * asked->width; ++column)
-      asked->sums[column] += asked->sums[block * 2 * asked->width + column];
+  sum_up(asked->sums, blocks, 2 * asked->width);
 }
 
 namespace {

@@ -22,12 +22,18 @@ struct Dropped {
   float* out;
 };
 
+// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them.
+constexpr int64_t BLOCK = 64;
+
+// out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
 struct Rectified {
   Chance chance;
-  int64_t width;
+  int64_t rows, width;
   const float* in;  // forward: the states; backward: the result
+  const float* bias;
   const float* gradient;
   float* out;
+  float* sums;  // (blocks, D) of the gradient
 };
 
 // out = norm(states + dropped(result)) · gain + bias.
@@ -40,12 +46,9 @@ struct Normed {
   const float* gain;
   const float* bias;
   float* out;
-  float* standard;  // (R, D) what the norm makes, before gain and bias
+  float* standard;  // (R, D) what the norm makes, before gain and bias; may be where the result is
   float* inverse;   // (R) 1 / √(variance + ε)
 };
-
-// How many rows are summed up in one go: gradients of gain and bias are sums of such sums, whoever makes them.
-constexpr int64_t BLOCK = 64;
 
 struct NormedBackward {
   Chance chance;
@@ -91,7 +94,7 @@ struct Kernels {
   const char* name;
   void (*dropped)(const Dropped&, int64_t first, int64_t last);
   void (*rectified)(const Rectified&, int64_t first, int64_t last);
-  void (*rectified_backward)(const Rectified&, int64_t first, int64_t last);
+  void (*rectified_backward)(const Rectified&, int64_t first, int64_t last);  // of blocks
   void (*normed)(const Normed&, int64_t first, int64_t last);
   void (*normed_backward)(const NormedBackward&, int64_t first, int64_t last);  // of blocks
   int64_t (*attention_room)(const Attention&);  // floats that a thread needs

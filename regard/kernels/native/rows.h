@@ -64,18 +64,26 @@ static void rectified(const Rectified& asked, int64_t from, int64_t to) {
     const float* in = asked.in + row * asked.width;
     float* out = asked.out + row * asked.width;
     drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
-      Lanes value = take(in + column, count);
+      Lanes value = take(in + column, count) + take(asked.bias + column, count);
       put(out + column, (value < Lanes{} ? Lanes{} : value) * factors, count);  // NaN stays NaN
     });
   }
 }
 
 static void rectified_backward(const Rectified& asked, int64_t from, int64_t to) {
-  int64_t start = from * asked.width, end = to * asked.width;
-  for (int64_t index = start; index < end; index += LANES) {
-    int64_t count = smaller(LANES, end - index);
-    Lanes value = take(asked.gradient + index, count) * asked.chance.scale;
-    put(asked.out + index, take(asked.in + index, count) <= Lanes{} ? Lanes{} : value, count);
+  int64_t width = asked.width;
+  for (int64_t block = from; block < to; ++block) {
+    float* sums = asked.sums + block * width;
+    for (int64_t column = 0; column < width; ++column) sums[column] = 0;
+    int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
+    for (int64_t row = block * BLOCK; row < end; ++row)
+      for (int64_t column = 0; column < width; column += LANES) {
+        int64_t count = smaller(LANES, width - column), place = row * width + column;
+        Lanes value = take(asked.gradient + place, count) * asked.chance.scale;
+        value = take(asked.in + place, count) <= Lanes{} ? Lanes{} : value;
+        put(asked.out + place, value, count);
+        put(sums + column, take(sums + column, count) + value, count);
+      }
   }
 }
 
