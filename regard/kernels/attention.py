@@ -84,7 +84,7 @@ class _Attention(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, joined, mask, softmax = ctx.saved_tensors
         gradient, of_query, of_joined = gradient.contiguous(), torch.empty_like(query), torch.empty_like(joined)

@@ -60,7 +60,7 @@ class _Dropped(torch.autograd.Function):
         return _drop(states, rate, ctx.seed)
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _drop(gradient.contiguous(), ctx.rate, ctx.seed), None
 
@@ -72,7 +72,7 @@ class _Added(torch.autograd.Function):
         return _drop(result, rate, ctx.seed, states)
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         return gradient, _drop(gradient.contiguous(), ctx.rate, ctx.seed), None
 
@@ -87,12 +87,13 @@ class _Rectified(torch.autograd.Function):
         asked = Rectified(ctx.chance, rows, width, place, bias.data_ptr(), None, place, None)
         library().regard_rectified(ctypes.byref(asked), threads(states.numel()))
         increment_version(states)
-        out = states.new_empty(0).set_(states.detach())  # another tensor in the same memory
+        memory = (states.untyped_storage(), states.storage_offset(), states.shape, states.stride())
+        out = states.new_empty(0).set_(*memory)  # another tensor in the same memory
         ctx.save_for_backward(out)
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (result,), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(result)
@@ -121,7 +122,7 @@ class _Normed(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(standard)

@@ -44,10 +44,10 @@ def norm_added(norm: nn.Module, states: Tensor, result: Tensor, rate: float, tra
 
     The result must be the caller's own: where it was computed for this and nobody watches, it is written over.
     """
-    plain = type(norm) is nn.LayerNorm and training and rate <= _MOST and states.shape == result.shape
-    if plain and len(norm.normalized_shape) == 1 and norm.weight is not None and norm.bias is not None:
+    learns = training and torch.is_grad_enabled() and rate <= _MOST and states.shape == result.shape
+    if learns and type(norm) is nn.LayerNorm and len(norm.normalized_shape) == 1 and norm.bias is not None:
         gain, bias = norm.weight, norm.bias
-        if torch.is_grad_enabled() and serves(states, result, gain, bias):
+        if serves(states, result, gain, bias):
             own = result.grad_fn is not None and result.data_ptr() != states.data_ptr() and not anyone_watches()
             return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps, reuses=own)
     return norm(add_dropped(states, result, rate, training))
