@@ -14,6 +14,7 @@ PACKAGE = ROOT / "regard"
 ORDER = (
     "text",
     "data",
+    "kernels",
     "nn",
     "models",
     "metrics",

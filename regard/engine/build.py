@@ -1,8 +1,8 @@
-"""Building the native library: `python -m regard.engine.build` in a source tree; wheels build it by themselves.
+"""Building the native libraries: `python -m regard.engine.build` in a source tree; wheels build them by themselves.
 
-Needs a C++17 compiler (`CXX`, or g++, clang++ or c++) and nothing else. Each set of kernels is a source of its own with
-its own instructions; which of them runs is decided when the library is loaded. Objects are kept in `build/`, and only
-what changed is built anew.
+There are two: the engine, and the kernels of training. They need a C++17 compiler (`CXX`, or g++, clang++ or c++) and
+nothing else. Each set of kernels is a source of its own with its own instructions; which of them runs is decided when a
+library is loaded. Objects are kept in `build/`, and only what changed is built anew.
 """
 
 import argparse
@@ -17,17 +17,33 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from regard.engine.library import LIBRARY
+from regard.kernels.library import LIBRARY as TRAINING_LIBRARY
 
-SOURCES: Final = Path(__file__).with_name("native")
-ROOT: Final = SOURCES.parents[2]
+ROOT: Final = LIBRARY.parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A library and the folder of its sources."""
+
+    name: str
+    library: Path
+    sources: Path
+
+
+ENGINE: Final = Native("engine", LIBRARY, LIBRARY.parent)
+TRAINING: Final = Native("kernels", TRAINING_LIBRARY, TRAINING_LIBRARY.parent)
 KERNELS: Final = {
     "kernels_avx2": ["-mavx2", "-mfma"],
     "kernels_avx_vnni": ["-mavx2", "-mfma", "-mavxvnni"],
     "kernels_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"],
+    "training_avx2": ["-mavx2", "-mfma"],
+    "training_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
 }
 """Instructions that a source may use beyond those that every processor of its kind has."""
 
@@ -66,16 +82,17 @@ def instructions(name: str) -> list[str]:
     return KERNELS.get(name, []) if platform.machine() in ("x86_64", "AMD64") else []
 
 
-def build(library: Path = LIBRARY, *, sanitize: str = "", vnni_256: bool = False) -> Path:
-    """Compile what is not up to date, and link it.
+def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False) -> Path:
+    """Compile what is not up to date, and link it, into its own place or another one.
 
     `vnni_256` is for tests of kernels that this machine does not have.
     """
+    library = native.library if library is None else library
     extra = [f"-fsanitize={sanitize}", "-g", "-O1", "-fno-sanitize-recover=all"] if sanitize else []
     extra += ["-DREGARD_TEST_VNNI_256"] if vnni_256 else []
-    with _objects(f"{zlib.crc32(repr((compiler(), FLAGS, KERNELS, extra)).encode()):08x}") as objects:
+    with _objects(native.name, f"{zlib.crc32(repr((compiler(), FLAGS, KERNELS, extra)).encode()):08x}") as objects:
         built: list[Path] = []
-        for source in sorted(SOURCES.glob("*.cpp")):
+        for source in sorted(native.sources.glob("*.cpp")):
             target = objects / f"{source.stem}.o"
             built.append(target)
             if target.exists() and target.stat().st_mtime > _changed(source):
@@ -94,21 +111,21 @@ def build(library: Path = LIBRARY, *, sanitize: str = "", vnni_256: bool = False
 def _changed(source: Path) -> float:
     """When a source or a header that it may include was last changed; only kernels include kernel_*.h."""
     kernel = source.stem.startswith("kernels_")
-    headers = [path for path in SOURCES.glob("*.h") if kernel or not path.name.startswith("kernel_")]
+    headers = [path for path in source.parent.glob("*.h") if kernel or not path.name.startswith("kernel_")]
     return max(path.stat().st_mtime for path in (source, *headers))
 
 
 @contextmanager
-def _objects(name: str) -> Iterator[Path]:
+def _objects(library: str, flags: str) -> Iterator[Path]:
     """A folder for objects that no other process builds in: kept in a source tree, passing elsewhere.
 
-    Its name stands for the flags they are built with.
+    Its name stands for the `flags` they are built with.
     """
     if not (ROOT / "pyproject.toml").exists():
         with tempfile.TemporaryDirectory() as passing:
             yield Path(passing)
         return
-    folder = ROOT / "build" / "engine" / name
+    folder = ROOT / "build" / library / flags
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -123,14 +140,15 @@ def _run(command: list[str]) -> None:
 
 def main() -> None:
     """Build in this tree, or say why it cannot be."""
-    parser = argparse.ArgumentParser(prog="python -m regard.engine.build", description="Build the native engine.")
-    parser.add_argument("--output", type=Path, default=LIBRARY, help="the library to write")
+    parser = argparse.ArgumentParser(prog="python -m regard.engine.build", description="Build the native libraries.")
+    parser.add_argument("--output", type=Path, help="write the engine alone, to this place")
     parser.add_argument("--sanitize", choices=SANITIZERS, default="", help="build with sanitizers, for tests")
     asked = parser.parse_args()
     try:
-        sys.stdout.write(f"{build(asked.output, sanitize=asked.sanitize)}\n")
+        for native in (ENGINE,) if asked.output else (ENGINE, TRAINING):
+            sys.stdout.write(f"{build(asked.output, native=native, sanitize=asked.sanitize)}\n")
     except BuildError as error:
-        sys.exit(f"regard: the engine cannot be built: {error}")
+        sys.exit(f"regard: the native libraries cannot be built: {error}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Shapes: S sentences, K beams, N positions of the memory, H heads, L layers, P pa
 C context width.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -51,7 +51,7 @@ class Attended:
         return AnyAttention(lambda queries: attention.attend(queries, self.keys, self.permitted))
 
     def select(self, sentences: Tensor) -> "Attended":
-        keys = replace(self.keys, keys=self.keys.keys[sentences], values=self.keys.values[sentences])
+        keys = Keys(keys=self.keys.keys[sentences], values=self.keys.values[sentences])
         return Attended(keys=keys, mask=self.mask[sentences])
 
     def join(self, other: "Attended") -> "Attended":
@@ -60,8 +60,7 @@ class Attended:
         def both(one: Tensor, another: Tensor, dim: int) -> Tensor:
             return torch.cat((lengthen(one, items, dim=dim), lengthen(another, items, dim=dim)))
 
-        keys = replace(
-            self.keys,
+        keys = Keys(
             keys=both(self.keys.keys, other.keys.keys, 2),
             values=both(self.keys.values, other.keys.values, 2),
         )

@@ -6,7 +6,6 @@ state, D width, C context width, G blocks.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -106,7 +105,7 @@ class LocalAttention(nn.Module):
         contexts: list[Tensor] = []
         for query in range(queries.size(1)):
             near = mask & (distances[:, None, query : query + 1].abs() <= self.window)  # (B, 1, 1, N)
-            scaled = replace(keys, values=keys.values * gains[:, None, query, :, None])
+            scaled = Keys(keys=keys.keys, values=keys.values * gains[:, None, query, :, None])
             contexts.append(self.attention.attend(queries[:, query : query + 1], scaled, near))
         return torch.cat(contexts, dim=1)
 

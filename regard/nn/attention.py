@@ -2,7 +2,8 @@
 
 Score, heads and projections are independent choices. There are two paths with the same result: the fused kernel (where
 the score is a product), and the explicit one, which makes the weights; it is taken when somebody looks (`nn.sites`), or
-when there is no fused kernel. No hidden state is kept between calls: keys are prepared once and handed in.
+when there is no fused kernel. The fused kernel is torch's, or in training a native one (`regard.kernels`) that reads
+projections as they lie. No hidden state is kept between calls: keys are prepared once and handed in.
 
 Shapes: B rows, Q queries, N keys, H heads, G key heads (each serves H / G heads), D width, E width of a head.
 """
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.kernels import attention as native
 from regard.nn.dropout import dropout
 from regard.nn.relations import Relations, RelativeTerms, turn
 from regard.nn.scores import AdditiveScore, BilinearScore, DotScore, Score, ScoreName, weighted
@@ -29,6 +31,7 @@ class Keys:
 
     keys: Tensor  # (B, G, N, ·)
     values: Tensor  # (B, G, N, E)
+    joined: Tensor | None = None  # (B, N, 2 · G · E): both as they were projected, where they are nothing else
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -105,16 +108,21 @@ class Attention(nn.Module):
 
     def prepare(self, states: Tensor, relations: Relations | None = None) -> Keys:
         """Keys and values of states (B, N, memory width), made once for any number of queries."""
+        turns = None if relations is None else relations.turns
+        joined = None
         if self.key_value is not None:
-            keys, values = self.key_value(states).chunk(2, dim=-1)  # (B, N, G · E) each
+            joined = self.key_value(states)  # (B, N, 2 · G · E)
+            keys, values = joined.chunk(2, dim=-1)
         elif self.projections == "split":
             keys, values = states.chunk(2, dim=-1)
         else:
             keys = values = states
         keys = self.score.keys(_heads(keys, self.key_heads))
-        if relations is not None and relations.turns is not None:
-            keys = turn(keys, relations.turns)
-        return Keys(keys=keys, values=_heads(values, self.key_heads))
+        if turns is not None:
+            keys = turn(keys, turns)
+        if turns is not None or type(self.score) is not DotScore:
+            joined = None
+        return Keys(keys=keys, values=_heads(values, self.key_heads), joined=joined)
 
     def attend(
         self,
@@ -129,7 +137,11 @@ class Attention(nn.Module):
 
         `mask` is broadcast to (B, H, Q, N), True where a key may be looked at; `causal` lets query i see keys ≤ i.
         """
-        query = _heads(queries if self.query is None else self.query(queries), self.heads)  # (B, H, Q, E)
+        projected = queries if self.query is None else self.query(queries)
+        context = self._native(projected, keys, mask, causal, relations)
+        if context is not None:
+            return context if self.output is None else self.output(context)
+        query = _heads(projected, self.heads)  # (B, H, Q, E)
         bias = None
         if relations is not None:
             bias = relations.bias
@@ -152,6 +164,18 @@ class Attention(nn.Module):
             context = self.explicit(query, keys, mask, relations)
         joined = context.transpose(1, 2).flatten(2)  # (B, Q, context width)
         return joined if self.output is None else self.output(joined)
+
+    def _native(
+        self, query: Tensor, keys: Keys, mask: Tensor | None, causal: bool, relations: Relations | None
+    ) -> Tensor | None:
+        """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
+        joined, scale = keys.joined, self.score.scale
+        if joined is None or scale is None or relations is not None or self.relative is not None:
+            return None
+        if not self.training or self.dropout or watched(self.site) or not native.attends(query, joined, mask):
+            return None
+        how = native.Heads(heads=self.heads, key_heads=self.key_heads, scale=scale, causal=causal)
+        return native.attention(query, joined, mask, how)
 
     def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None, relations: Relations | None) -> Tensor:
         """The same context, with the weights made and shown to whoever looks."""

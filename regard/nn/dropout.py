@@ -1,14 +1,18 @@
 """Dropout whose random numbers are cheap on a CPU, alone and together with what stands beside it in a Transformer.
 
 torch draws a random number for each element; here each draw of 64 bits serves eight elements, and what is kept for the
-backward pass is a byte each.
+backward pass is a byte each. Where there are native kernels (`regard.kernels`), they draw and compute in one pass.
 """
 
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from regard.kernels import rows as native
+from regard.kernels.calls import serves
+from regard.nn.sites import anyone_watches
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
@@ -21,6 +25,8 @@ def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
         return states
     if rate > _MOST:
         return functional.dropout(states, rate)
+    if serves(states):
+        return native.dropped(states, rate)
     return _Dropped.apply(states, rate)  # type: ignore[no-untyped-call]
 
 
@@ -28,7 +34,23 @@ def add_dropped(states: Tensor, result: Tensor, rate: float, training: bool) -> 
     """states + dropout(result), in one pass."""
     if not training or not rate or rate > _MOST or states.shape != result.shape:
         return states + dropout(result, rate, training)
+    if serves(states, result):
+        return native.added(states, result, rate)
     return _Added.apply(states, result, rate)  # type: ignore[no-untyped-call]
+
+
+def norm_added(norm: nn.Module, states: Tensor, result: Tensor, rate: float, training: bool) -> Tensor:
+    """norm(states + dropout(result)), in one pass where the norm is a layer norm that learns.
+
+    The result must be the caller's own: where it was computed for this and nobody watches, it is written over.
+    """
+    learns = training and torch.is_grad_enabled() and rate <= _MOST and states.shape == result.shape
+    if learns and type(norm) is nn.LayerNorm and len(norm.normalized_shape) == 1 and norm.bias is not None:
+        gain, bias = norm.weight, norm.bias
+        if serves(states, result, gain, bias):
+            own = result.grad_fn is not None and result.data_ptr() != states.data_ptr() and not anyone_watches()
+            return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps, reuses=own)
+    return norm(add_dropped(states, result, rate, training))
 
 
 def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
@@ -36,6 +58,15 @@ def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
     if not training or not rate or rate > _MOST:
         return dropout(functional.relu(states), rate, training)
     return _Rectified.apply(states, rate)  # type: ignore[no-untyped-call]
+
+
+def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, training: bool) -> Tensor:
+    """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
+    weight, bias = projection.weight, projection.bias
+    drops = training and 0 < rate <= _MOST and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    if drops and bias is not None and serves(states, weight, bias):
+        return native.rectified(functional.linear(states, weight), bias, rate)
+    return rectified_dropped(projection(states), rate, training)
 
 
 def kept(like: Tensor, rate: float) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.dropout import dropout, rectified_dropped
+from regard.nn.dropout import dropout, rectified_projection
 
 Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 GATED: Final = ("swiglu", "geglu")
@@ -38,10 +38,9 @@ class FeedForward(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""
-        inner = self.inner(states)
         if self.activation == "relu":
-            return self.outer(rectified_dropped(inner, self.dropout, self.training))
-        return self.outer(dropout(self._active(inner), self.dropout, self.training))
+            return self.outer(rectified_projection(self.inner, states, self.dropout, self.training))
+        return self.outer(dropout(self._active(self.inner(states)), self.dropout, self.training))
 
     def _active(self, inner: Tensor) -> Tensor:
         match self.activation:

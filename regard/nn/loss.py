@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.kernels.calls import serves
+from regard.kernels.softmax import peaked
+
 AT_A_TIME: Final = 1 << 21
 """Logits that are there at once: 8 MB in single precision, which a cache can hold."""
 
@@ -112,6 +115,8 @@ def _in_chunks(
     made: Projection, labels: Tensor, smoothing: float, gradients: tuple[Tensor | None, Tensor | None, Tensor | None]
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the labels and log-sum-exps, (R,) each; adds p - (1 - ε) · one-hot to the gradients."""
+    if serves(made.features, made.weight) and _known(labels, len(made.weight)):
+        return _natively(made, labels, smoothing, gradients)
     inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
     wide = torch.promote_types(inputs.dtype, torch.float32)
     logits, probabilities = inputs.new_empty(2, len(inputs), 1, dtype=wide)
@@ -141,3 +146,32 @@ def _in_chunks(
         said = Projection(inputs[lost], table, made.bias).logits().log_softmax(-1)
         chosen[lost] = said.gather(-1, labels[lost].unsqueeze(-1)).squeeze(-1)
     return chosen, logits.squeeze(-1) - chosen
+
+
+def _known(labels: Tensor, vocabulary: int) -> bool:
+    """Whether all labels are in the vocabulary: a kernel does not look twice, and torch's way tells what is wrong."""
+    return labels.is_contiguous() and int(labels.min()) >= 0 and int(labels.max()) < vocabulary
+
+
+def _natively(
+    made: Projection, labels: Tensor, smoothing: float, gradients: tuple[Tensor | None, Tensor | None, Tensor | None]
+) -> tuple[Tensor, Tensor]:
+    """The same with one visit to each row of logits. Its softmax is never divided by its sum: the products are."""
+    inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
+    learns = any(one is not None for one in gradients)
+    results = inputs.new_empty(3, len(inputs))
+    at_a_time = max(1, AT_A_TIME // len(table))
+    for start in range(0, len(inputs), at_a_time):
+        rows = slice(start, start + at_a_time)
+        part = inputs[rows]
+        said = Projection(part, table, made.bias).logits()  # (C, V)
+        chosen, normaliser, inverse = results[:, rows]
+        peaked(said, labels[rows], 1 - smoothing, (chosen, normaliser, inverse), writes=learns)
+        share = inverse.unsqueeze(-1)
+        if of_features is not None:
+            torch.mm(said, table, out=of_features[rows]).mul_(share)
+        if of_weight is not None:
+            of_weight.addmm_(said.t(), part * share)
+        if of_bias is not None:
+            of_bias.addmv_(said.t(), inverse)
+    return results[0], results[1]

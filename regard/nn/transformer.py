@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
-from regard.nn.dropout import add_dropped
+from regard.nn.dropout import add_dropped, norm_added
 from regard.nn.feedforward import Activation, FeedForward
 from regard.nn.past import Reading
 from regard.nn.positions import (
@@ -127,8 +127,9 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, result: Tensor) -> Tensor:
         """What the next part sees."""
-        total = add_dropped(states, result, self.dropout, self.training)
-        return total if self.norm_first else self.norm(total)
+        if self.norm_first:
+            return add_dropped(states, result, self.dropout, self.training)
+        return norm_added(self.norm, states, result, self.dropout, self.training)
 
 
 class TransformerEncoderLayer(nn.Module):

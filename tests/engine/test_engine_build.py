@@ -9,7 +9,7 @@ import pytest
 
 from regard.engine import build as building
 from regard.engine import library as library_module
-from regard.engine.build import BuildError, build, compiler, instructions
+from regard.engine.build import BuildError, Native, build, compiler, instructions
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,10 +28,10 @@ def test_without_a_compiler_the_reason_is_told(monkeypatch):
 
 def test_what_a_compiler_says_is_told(monkeypatch, tmp_path):
     (tmp_path / "wrong.cpp").write_text("int main() { return nothing; }\n")
-    monkeypatch.setattr(building, "SOURCES", tmp_path)
     monkeypatch.setattr(building, "ROOT", tmp_path)
+    wrong = Native("wrong", tmp_path / "wrong.so", tmp_path)
     with pytest.raises(BuildError, match=r"(?s)failed:.*nothing.*was not declared"):
-        build(tmp_path / "library.so")
+        build(native=wrong)
 
 
 def test_instructions_are_for_their_sources_only(monkeypatch):
@@ -79,6 +79,7 @@ def test_a_wheel_brings_the_library(tmp_path):
     )
     assert "regard/engine/native/_regard_engine.so" in listing.stdout
     assert "regard/engine/native/search.cpp" in listing.stdout
+    assert "regard/kernels/native/_regard_kernels.so" in listing.stdout
 
 
 @pytest.mark.long

@@ -1,0 +1,61 @@
+"""Whether kernels can be used for given tensors, and what all calls of them share."""
+
+import ctypes
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.library import Chance, loaded
+
+LEVELS: Final = 1 << 16
+"""Dropout is decided by numbers below this, so a rate is met to half of its inverse."""
+
+_ALONE: Final = 1 << 15
+"""Numbers that one thread is through with before another one has woken up."""
+
+
+def serves(*tensors: Tensor) -> bool:
+    """Whether kernels can compute with tensors: plain ones in single precision that lie in this machine's memory, in
+    order, and that nobody traces or compiles."""
+    return not torch.compiler.is_compiling() and loaded().library is not None and all(map(_plain, tensors))
+
+
+def _plain(tensor: Tensor) -> bool:
+    return (
+        (type(tensor) is Tensor or type(tensor) is nn.Parameter)
+        and tensor.dtype is torch.float32
+        and tensor.is_cpu
+        and tensor.is_contiguous()
+        and tensor.numel() > 0
+    )
+
+
+def library() -> ctypes.CDLL:
+    """The library, which must be there."""
+    found = loaded().library
+    assert found is not None, "who asks for a kernel has asked `serves`"
+    return found
+
+
+def threads(numbers: int) -> int:
+    """How many threads are worth waking for so many numbers."""
+    return 1 if numbers < _ALONE else torch.get_num_threads()
+
+
+def seed() -> int:
+    """A fresh seed of 64 bits from torch's own generator, so that what is drawn follows from its state alone."""
+    return int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
+
+
+def chance(rate: float, seed: int) -> Chance:
+    """Dropout of one call. What is not dropped is scaled by the inverse of exactly the share that is left."""
+    made = Chance()
+    library().regard_chance(seed & (2**64 - 1), round(rate * LEVELS), ctypes.byref(made))
+    return made
+
+
+def rows_of(tensor: Tensor) -> tuple[int, int]:
+    """How many rows a tensor has, and their width."""
+    width = tensor.shape[-1] if tensor.dim() else 1
+    return tensor.numel() // width, width

@@ -1,0 +1,204 @@
+"""The library of kernels: found, loaded once, and described to ctypes. Calls hold no lock of Python's.
+
+`REGARD_KERNELS` in the environment says `off`, or which kernels are used (`avx512`, `avx2`, `portable`) where the best
+ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where that is not
+found, and in processes that were forked, one thread does all of them. What is computed does not depend on that.
+"""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
+"""Where the library is built."""
+
+INTERFACE: Final = 1
+"""What this version of the package expects the library to speak."""
+
+SETTING: Final = "REGARD_KERNELS"
+WHERE: Final = "REGARD_KERNELS_LIBRARY"
+"""In the environment: another library than the one of this package, say one with sanitizers."""
+
+SETS: Final = ("avx512", "avx2", "portable")
+
+_pointer, _number = ctypes.c_void_p, ctypes.c_int64
+
+
+class Chance(ctypes.Structure):
+    """Dropout, as in native/kernels.h; so are the other structures."""
+
+    _fields_ = (("keys", ctypes.c_uint32 * 3), ("limit", ctypes.c_uint32), ("scale", ctypes.c_float))
+
+
+class Dropped(ctypes.Structure):
+    _fields_ = (("chance", Chance), ("width", _number), ("states", _pointer), ("result", _pointer), ("out", _pointer))
+
+
+class Rectified(ctypes.Structure):
+    _fields_ = (
+        ("chance", Chance),
+        ("rows", _number),
+        ("width", _number),
+        ("given", _pointer),
+        ("bias", _pointer),
+        ("gradient", _pointer),
+        ("out", _pointer),
+        ("sums", _pointer),
+    )
+
+
+class Normed(ctypes.Structure):
+    _fields_ = (
+        ("chance", Chance),
+        ("width", _number),
+        ("epsilon", ctypes.c_float),
+        ("states", _pointer),
+        ("result", _pointer),
+        ("gain", _pointer),
+        ("bias", _pointer),
+        ("out", _pointer),
+        ("standard", _pointer),
+        ("inverse", _pointer),
+    )
+
+
+class NormedBackward(ctypes.Structure):
+    _fields_ = (
+        ("chance", Chance),
+        ("rows", _number),
+        ("width", _number),
+        ("gradient", _pointer),
+        ("standard", _pointer),
+        ("inverse", _pointer),
+        ("gain", _pointer),
+        ("of_states", _pointer),
+        ("of_result", _pointer),
+        ("sums", _pointer),
+    )
+
+
+class Attended(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("queries", _number),
+        ("keys", _number),
+        ("heads", _number),
+        ("key_heads", _number),
+        ("width", _number),
+        ("causal", _number),
+        ("scale", ctypes.c_float),
+        ("query", _pointer),
+        ("key", _pointer),
+        ("mask", _pointer),
+        ("mask_stride", _number),
+        ("context", _pointer),
+        ("softmax", _pointer),
+        ("gradient", _pointer),
+        ("of_query", _pointer),
+        ("of_key", _pointer),
+    )
+
+
+class Peaked(ctypes.Structure):
+    _fields_ = (
+        ("width", _number),
+        ("share", ctypes.c_float),
+        ("writes", _number),
+        ("logits", _pointer),
+        ("labels", _pointer),
+        ("chosen", _pointer),
+        ("normaliser", _pointer),
+        ("inverse", _pointer),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The library, or why there is none."""
+
+    library: ctypes.CDLL | None
+    reason: str = ""
+    shares: bool = False  # whether it has found threads to share rows among
+
+
+@cache
+def loaded() -> Loaded:
+    """Load the library at the first call."""
+    setting = os.environ.get(SETTING, "")
+    if setting == "off":
+        return Loaded(None, f"{SETTING} is off")
+    path = Path(os.environ.get(WHERE, "") or LIBRARY)
+    again = "`python -m regard.engine.build`"
+    if not path.exists():
+        return Loaded(None, f"it was not built; {again} builds it where there is a compiler")
+    try:
+        library = ctypes.CDLL(str(path))
+        if int(library.regard_interface()) != INTERFACE:
+            return Loaded(None, f"{path} is of another version; build it again with {again}")
+        _describe(library)
+    except (OSError, AttributeError) as error:
+        return Loaded(None, f"{path} cannot be loaded ({error}); build it again with {again}")
+    if setting and not library.regard_use_kernels(setting.encode()):
+        known = ", ".join(("off", *SETS))
+        return Loaded(None, f"{SETTING} is {setting!r}, which is none of {known}, or not for this processor")
+    return Loaded(library, shares=_share(library))
+
+
+def available() -> str:
+    """Why the kernels cannot be used here; "" where they can."""
+    return loaded().reason
+
+
+def _describe(library: ctypes.CDLL) -> None:
+    library.regard_kernels_used.restype = ctypes.c_char_p
+    library.regard_use_kernels.argtypes = [ctypes.c_char_p]
+    library.regard_use_threads.argtypes = [_pointer, _pointer, _pointer]
+    library.regard_chance.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.POINTER(Chance)]
+    library.regard_blocks.argtypes = [_number]
+    library.regard_blocks.restype = _number
+    shapes: dict[str, list[object]] = {
+        "regard_dropped": [ctypes.POINTER(Dropped), _number, _number],
+        "regard_rectified": [ctypes.POINTER(Rectified), _number],
+        "regard_rectified_backward": [ctypes.POINTER(Rectified), _number],
+        "regard_normed": [ctypes.POINTER(Normed), _number, _number],
+        "regard_normed_backward": [ctypes.POINTER(NormedBackward), _number],
+        "regard_attention": [ctypes.POINTER(Attended), _number],
+        "regard_attention_backward": [ctypes.POINTER(Attended), _number],
+        "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
+    }
+    for name, types in shapes.items():
+        getattr(library, name).argtypes = types
+    for name in ("regard_use_threads", "regard_chance", *shapes):
+        if "attention" not in name:
+            getattr(library, name).restype = None
+
+
+def _share(library: ctypes.CDLL) -> bool:
+    """Tell the library the threads of torch; a forked process has none of them."""
+    for pool in _pools():
+        try:
+            names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+            library.regard_use_threads(*(ctypes.cast(getattr(pool, name), _pointer) for name in names))
+        except AttributeError:
+            continue
+        os.register_at_fork(after_in_child=lambda: library.regard_use_threads(None, None, None))
+        return True
+    return False
+
+
+def _pools() -> list[ctypes.CDLL]:
+    """OpenMP libraries that this process has loaded for torch."""
+    import torch
+
+    folder = Path(torch.__file__).with_name("lib")
+    names = [str(path) for path in sorted(folder.glob("lib*omp*.so*"))]
+    found = []
+    for name in (*names, "libgomp.so.1", "libiomp5.so", "libomp.so.5"):
+        try:
+            found.append(ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW))
+        except OSError:  # not loaded
+            continue
+    return found

@@ -1,0 +1,167 @@
+// The C interface, the choice of kernels, and the threads that share their rows: those of the OpenMP pool that torch has
+// loaded, because a second pool would fight with it for the cores.
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels.h"
+
+#define REGARD_API extern "C" __attribute__((visibility("default")))
+
+namespace regard {
+namespace {
+
+constexpr int32_t INTERFACE = 1;
+
+#if defined(__x86_64__)
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+#endif
+
+const Kernels* table_at(int index) {
+  if (index == 0) return has_avx512() ? avx512_kernels() : nullptr;
+  if (index == 1) return has_avx2() ? avx2_kernels() : nullptr;
+  return portable_kernels();
+}
+
+const Kernels* best() {
+  for (int index = 0; index < 2; ++index)
+    if (const Kernels* table = table_at(index)) return table;
+  return portable_kernels();
+}
+
+const Kernels* used = best();
+
+using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+using Number = int (*)();
+Parallel parallel = nullptr;
+Number thread_number = nullptr, thread_count = nullptr;
+
+template <class Work>
+struct Shared {
+  Work* work;
+  int64_t items;
+};
+
+template <class Work>
+void share(void* given) {
+  auto* shared = static_cast<Shared<Work>*>(given);
+  int64_t count = thread_count(), number = thread_number();
+  int64_t from = shared->items * number / count, to = shared->items * (number + 1) / count;
+  if (from < to) (*shared->work)(from, to);
+}
+
+// Deals `items` out to threads; work(from, to) must not depend on how.
+template <class Work>
+void deal(int64_t items, int64_t threads, Work work) {
+  if (threads > items) threads = items;
+  if (items <= 0) return;
+  if (threads < 2 || !parallel) return work(int64_t{0}, items);
+  Shared<Work> shared = {&work, items};
+  parallel(share<Work>, &shared, static_cast<unsigned>(threads), 0);
+}
+
+uint64_t spread(uint64_t* state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+}  // namespace regard
+
+using namespace regard;
+
+REGARD_API int32_t regard_interface() { return INTERFACE; }
+REGARD_API const char* regard_kernels_used() { return used->name; }
+
+// 1 where kernels of this name work here, which then are used.
+REGARD_API int32_t regard_use_kernels(const char* name) {
+  for (int index = 0; index < 3; ++index)
+    if (const Kernels* table = table_at(index); table && !std::strcmp(table->name, name)) {
+      used = table;
+      return 1;
+    }
+  return 0;
+}
+
+REGARD_API void regard_use_threads(void* start, void* number, void* count) {
+  parallel = reinterpret_cast<Parallel>(start);
+  thread_number = reinterpret_cast<Number>(number);
+  thread_count = reinterpret_cast<Number>(count);
+}
+
+// Keys are made of the seed so that seeds that differ in one bit have nothing in common.
+REGARD_API void regard_chance(uint64_t seed, uint32_t limit, Chance* chance) {
+  uint64_t state = seed;
+  uint64_t one = spread(&state), other = spread(&state);
+  *chance = {{static_cast<uint32_t>(one), static_cast<uint32_t>(one >> 32), static_cast<uint32_t>(other)},
+             limit,
+             65536.0f / static_cast<float>(65536 - limit)};
+}
+
+REGARD_API void regard_dropped(const Dropped* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->dropped(*asked, from, to); });
+}
+
+REGARD_API void regard_rectified(const Rectified* asked, int64_t threads) {
+  deal(asked->rows, threads, [&](int64_t from, int64_t to) { used->rectified(*asked, from, to); });
+}
+
+REGARD_API int64_t regard_blocks(int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
+
+namespace {
+// Leaves the sums of all blocks in the first one.
+void sum_up(float* sums, int64_t blocks, int64_t width) {
+  for (int64_t block = 1; block < blocks; ++block)
+    for (int64_t column = 0; column < width; ++column) sums[column] += sums[block * width + column];
+}
+}  // namespace
+
+REGARD_API void regard_rectified_backward(const Rectified* asked, int64_t threads) {
+  int64_t blocks = regard_blocks(asked->rows);
+  deal(blocks, threads, [&](int64_t from, int64_t to) { used->rectified_backward(*asked, from, to); });
+  sum_up(asked->sums, blocks, asked->width);
+}
+
+REGARD_API void regard_normed(const Normed* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->normed(*asked, from, to); });
+}
+
+REGARD_API void regard_normed_backward(const NormedBackward* asked, int64_t threads) {
+  int64_t blocks = regard_blocks(asked->rows);
+  deal(blocks, threads, [&](int64_t from, int64_t to) { used->normed_backward(*asked, from, to); });
+  sum_up(asked->sums, blocks, 2 * asked->width);
+}
+
+namespace {
+int32_t attend(const Attention* asked, int64_t threads, bool backward) {
+  bool enough = true;
+  deal(asked->rows * asked->key_heads, threads, [&](int64_t from, int64_t to) {
+    size_t bytes = (static_cast<size_t>(used->attention_room(*asked)) * sizeof(float) + 63) / 64 * 64;
+    auto* room = static_cast<float*>(std::aligned_alloc(64, bytes));  // vectors then never span two lines of a cache
+    if (!room)
+      enough = false;
+    else
+      (backward ? used->attention_backward : used->attention)(*asked, from, to, room);
+    std::free(room);
+  });
+  return enough;
+}
+}  // namespace
+
+// 0 where there was no memory.
+REGARD_API int32_t regard_attention(const Attention* asked, int64_t threads) { return attend(asked, threads, false); }
+REGARD_API int32_t regard_attention_backward(const Attention* asked, int64_t threads) {
+  return attend(asked, threads, true);
+}
+
+REGARD_API void regard_peaked(const Peaked* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->peaked(*asked, from, to); });
+}

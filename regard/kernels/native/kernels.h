@@ -1,0 +1,111 @@
+// What the kernels of training compute, for any processor: the arguments, and a table of functions for each set of
+// instructions. Each function does a range of rows (or of pairs of a row and a key head), so that threads can share
+// them, and what it writes does not depend on how they were dealt out.
+#pragma once
+
+#include <cstdint>
+
+namespace regard {
+
+// Dropout. What becomes of a number is a function of the seed, its row and its column alone.
+struct Chance {
+  uint32_t keys[3];
+  uint32_t limit;  // of 2^16 numbers, how many are dropped
+  float scale;     // of the others
+};
+
+struct Dropped {
+  Chance chance;
+  int64_t width;
+  const float* states;  // what is added to, or null
+  const float* result;  // what is dropped from
+  float* out;
+};
+
+// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them.
+constexpr int64_t BLOCK = 64;
+
+// out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
+struct Rectified {
+  Chance chance;
+  int64_t rows, width;
+  const float* in;  // forward: the states; backward: the result
+  const float* bias;
+  const float* gradient;
+  float* out;
+  float* sums;  // (blocks, D) of the gradient
+};
+
+// out = norm(states + dropped(result)) · gain + bias.
+struct Normed {
+  Chance chance;
+  int64_t width;
+  float epsilon;
+  const float* states;
+  const float* result;
+  const float* gain;
+  const float* bias;
+  float* out;
+  float* standard;  // (R, D) what the norm makes, before gain and bias; may be where the result is
+  float* inverse;   // (R) 1 / √(variance + ε)
+};
+
+struct NormedBackward {
+  Chance chance;
+  int64_t rows, width;
+  const float* gradient;
+  const float* standard;
+  const float* inverse;
+  const float* gain;
+  float* of_states;
+  float* of_result;  // null where nothing is dropped: it is that of the states
+  float* sums;       // (blocks, 2, D) of gain and bias
+};
+
+// Shapes: B rows, Q queries, N keys, H heads, G key heads, E width of a head.
+struct Attention {
+  int64_t rows, queries, keys, heads, key_heads, width;
+  int64_t causal;
+  float scale;
+  const float* query;     // (B, Q, H · E)
+  const float* key;       // (B, N, 2 · G · E), keys before values
+  const uint8_t* mask;    // (B, N) or null
+  int64_t mask_stride;    // of a row
+  float* context;         // (B, Q, H · E)
+  float* softmax;         // (B, H, Q, 2) the largest score and 1 / Σ exp(score - largest)
+  const float* gradient;  // of the context
+  float* of_query;
+  float* of_key;
+};
+
+// Logits become exp(logit - largest), less `share` of their sum at the label; their sum's inverse is kept beside.
+struct Peaked {
+  int64_t width;
+  float share;
+  int64_t writes;
+  float* logits;
+  const int64_t* labels;
+  float* chosen;      // (R) the log-probability of the label
+  float* normaliser;  // (R) log Σ exp(logit)
+  float* inverse;     // (R)
+};
+
+struct Kernels {
+  const char* name;
+  void (*dropped)(const Dropped&, int64_t first, int64_t last);
+  void (*rectified)(const Rectified&, int64_t first, int64_t last);
+  void (*rectified_backward)(const Rectified&, int64_t first, int64_t last);  // of blocks
+  void (*normed)(const Normed&, int64_t first, int64_t last);
+  void (*normed_backward)(const NormedBackward&, int64_t first, int64_t last);  // of blocks
+  int64_t (*attention_room)(const Attention&);  // floats that a thread needs
+  void (*attention)(const Attention&, int64_t first, int64_t last, float* room);
+  void (*attention_backward)(const Attention&, int64_t first, int64_t last, float* room);
+  void (*peaked)(const Peaked&, int64_t first, int64_t last);
+};
+
+// Null where the compiler, or its flags, could not make them.
+const Kernels* avx512_kernels();
+const Kernels* avx2_kernels();
+const Kernels* portable_kernels();
+
+}  // namespace regard

@@ -1,0 +1,202 @@
+// What is done to each row: dropout, alone and with the sum, the norm or the ReLU beside it, and their gradients.
+
+// Sixteen bits of randomness for each number. A row has blocks of 32 columns, a block 16 words: the lower halves are for
+// its first 16 columns, the upper ones for the others. A word is a mix of its number with keys made of the seed: three
+// products with odd constants and shifts between them, each of which lets every bit depend on more of the others.
+static inline Words mixed(const Chance& chance, uint32_t high, uint32_t low) {
+  Words word = counting() + (low + chance.keys[0]);
+  word ^= high * 0x9e3779b9u;
+  word ^= word >> 17;
+  word *= 0xed5ad4bbu;
+  word += chance.keys[1];
+  word ^= word >> 11;
+  word *= 0xac4c1b51u;
+  word ^= chance.keys[2];
+  word ^= word >> 15;
+  word *= 0x31848babu;
+  word ^= word >> 14;
+  return word;
+}
+
+static inline Lanes kept(const Chance& chance, Words bits) {
+  return reinterpret_cast<Integers>(bits) < static_cast<int32_t>(chance.limit) ? Lanes{} : all(chance.scale);
+}
+
+// visit(column, count, factors) for all columns of a row.
+template <class Visit>
+static inline void drawn(const Chance& chance, int64_t row, int64_t width, Visit visit) {
+  if (!chance.limit) {
+    for (int64_t column = 0; column < width; column += LANES)
+      visit(column, smaller(LANES, width - column), all(1.0f));
+    return;
+  }
+  uint64_t word = static_cast<uint64_t>(row) * static_cast<uint64_t>((width + 31) / 32 * 16);
+  for (int64_t block = 0; block < width; block += 32, word += 16)
+    for (int64_t part = 0; part < 16; part += LANES) {
+      int64_t column = block + part;
+      if (column >= width) break;
+      uint64_t number = word + static_cast<uint64_t>(part);
+      Words bits = mixed(chance, static_cast<uint32_t>(number >> 32), static_cast<uint32_t>(number));
+      visit(column, smaller(LANES, width - column), kept(chance, bits & 0xffff));
+      column += 16;
+      if (column < width) visit(column, smaller(LANES, width - column), kept(chance, bits >> 16));
+    }
+}
+
+static void dropped(const Dropped& asked, int64_t from, int64_t to) {
+  for (int64_t row = from; row < to; ++row) {
+    const float* result = asked.result + row * asked.width;
+    const float* states = asked.states ? asked.states + row * asked.width : nullptr;
+    float* out = asked.out + row * asked.width;
+    if (states)
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+        put(out + column, take(states + column, count) + take(result + column, count) * factors, count);
+      });
+    else
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+        put(out + column, take(result + column, count) * factors, count);
+      });
+  }
+}
+
+static void rectified(const Rectified& asked, int64_t from, int64_t to) {
+  for (int64_t row = from; row < to; ++row) {
+    const float* in = asked.in + row * asked.width;
+    float* out = asked.out + row * asked.width;
+    drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+      Lanes value = take(in + column, count) + take(asked.bias + column, count);
+      put(out + column, (value < Lanes{} ? Lanes{} : value) * factors, count);  // NaN stays NaN
+    });
+  }
+}
+
+static void rectified_backward(const Rectified& asked, int64_t from, int64_t to) {
+  int64_t width = asked.width;
+  for (int64_t block = from; block < to; ++block) {
+    float* sums = asked.sums + block * width;
+    for (int64_t column = 0; column < width; ++column) sums[column] = 0;
+    int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
+    for (int64_t row = block * BLOCK; row < end; ++row)
+      for (int64_t column = 0; column < width; column += LANES) {
+        int64_t count = smaller(LANES, width - column), place = row * width + column;
+        Lanes value = take(asked.gradient + place, count) * asked.chance.scale;
+        value = take(asked.in + place, count) <= Lanes{} ? Lanes{} : value;
+        put(asked.out + place, value, count);
+        put(sums + column, take(sums + column, count) + value, count);
+      }
+  }
+}
+
+static void normed(const Normed& asked, int64_t from, int64_t to) {
+  int64_t width = asked.width;
+  float share = 1.0f / static_cast<float>(width);
+  for (int64_t row = from; row < to; ++row) {
+    const float* states = asked.states + row * width;
+    const float* result = asked.result + row * width;
+    float* standard = asked.standard + row * width;
+    float* out = asked.out + row * width;
+    Lanes total = {};
+    drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
+      Lanes value = take(states + column, count) + take(result + column, count) * factors;
+      put(standard + column, value, count);
+      total += value;
+    });
+    float mean = sum(total) * share;
+    Lanes squares = {};
+    for (int64_t column = 0; column < width; column += LANES) {
+      int64_t count = smaller(LANES, width - column);
+      Lanes apart = take(standard + column, count) - mean;
+      if (count < LANES) apart = only(apart, count);
+      squares += apart * apart;
+    }
+    float inverse = 1.0f / __builtin_sqrtf(sum(squares) * share + asked.epsilon);
+    asked.inverse[row] = inverse;
+    for (int64_t column = 0; column < width; column += LANES) {
+      int64_t count = smaller(LANES, width - column);
+      Lanes value = (take(standard + column, count) - mean) * inverse;
+      put(standard + column, value, count);
+      put(out + column, value * take(asked.gain + column, count) + take(asked.bias + column, count), count);
+    }
+  }
+}
+
+static void normed_backward_row(const NormedBackward& asked, int64_t row, float* of_gain, float* of_bias) {
+  int64_t width = asked.width;
+  float share = 1.0f / static_cast<float>(width), inverse = asked.inverse[row];
+  const float* gradient = asked.gradient + row * width;
+  const float* standard = asked.standard + row * width;
+  float* of_states = asked.of_states + row * width;
+  Lanes total = {}, along = {};
+  for (int64_t column = 0; column < width; column += LANES) {
+    int64_t count = smaller(LANES, width - column);
+    Lanes given = take(gradient + column, count), made = take(standard + column, count);
+    Lanes inner = given * take(asked.gain + column, count);
+    total += inner;
+    along += inner * made;
+    put(of_gain + column, take(of_gain + column, count) + given * made, count);
+    put(of_bias + column, take(of_bias + column, count) + given, count);
+  }
+  float mean = sum(total) * share, slope = sum(along) * share;
+  auto of_sum = [&](int64_t column, int64_t count) {
+    Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
+    return (inner - mean - take(standard + column, count) * slope) * inverse;
+  };
+  if (!asked.of_result) {
+    for (int64_t column = 0; column < width; column += LANES) {
+      int64_t count = smaller(LANES, width - column);
+      put(of_states + column, of_sum(column, count), count);
+    }
+    return;
+  }
+  float* of_result = asked.of_result + row * width;
+  drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
+    Lanes value = of_sum(column, count);
+    put(of_states + column, value, count);
+    put(of_result + column, value * factors, count);
+  });
+}
+
+static void normed_backward(const NormedBackward& asked, int64_t from, int64_t to) {
+  for (int64_t block = from; block < to; ++block) {
+    float* of_gain = asked.sums + block * 2 * asked.width;
+    float* of_bias = of_gain + asked.width;
+    for (int64_t column = 0; column < 2 * asked.width; ++column) of_gain[column] = 0;
+    int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
+    for (int64_t row = block * BLOCK; row < end; ++row) normed_backward_row(asked, row, of_gain, of_bias);
+  }
+}
+
+// A few passes over a row of logits while it is in the nearest cache.
+static void peaked(const Peaked& asked, int64_t from, int64_t to) {
+  int64_t width = asked.width;
+  for (int64_t row = from; row < to; ++row) {
+    float* logits = asked.logits + row * width;
+    float wanted = logits[asked.labels[row]];
+    Lanes most[4] = {all(wanted), all(wanted), all(wanted), all(wanted)};
+    int64_t column = 0;
+    for (; column + 4 * LANES <= width; column += 4 * LANES)
+      for (int64_t part = 0; part < 4; ++part) most[part] = larger(load(logits + column + part * LANES), most[part]);
+    float top = largest(larger(larger(most[0], most[1]), larger(most[2], most[3])));
+    for (; column < width; ++column) top = logits[column] > top ? logits[column] : top;
+    Lanes total[2] = {};
+    for (column = 0; column + 2 * LANES <= width; column += 2 * LANES)
+      for (int64_t part = 0; part < 2; ++part) {
+        Lanes value = exponential(load(logits + column + part * LANES) - top);
+        if (asked.writes) save(logits + column + part * LANES, value);
+        total[part] += value;
+      }
+    for (; column < width; column += LANES) {
+      int64_t count = smaller(LANES, width - column);
+      Lanes value = exponential(take(logits + column, count) - top);
+      if (count < LANES) value = only(value, count);
+      if (asked.writes) put(logits + column, value, count);
+      total[0] += value;
+    }
+    float whole = sum(total[0] + total[1]);
+    float normaliser = top + __builtin_logf(whole);
+    asked.normaliser[row] = normaliser;
+    asked.chosen[row] = wanted - normaliser;
+    asked.inverse[row] = 1.0f / whole;
+    if (asked.writes) logits[asked.labels[row]] -= asked.share * whole;
+  }
+}
