@@ -40,10 +40,13 @@ def log_normaliser(logits: Tensor) -> Tensor:
     """
     rows = logits.flatten(0, -2)
     at_a_time = max(1, AT_A_TIME // logits.size(-1))
-    found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
-    extreme = ~(found.abs() < MODERATE)
-    if bool(extreme.any()):
-        found[extreme] = rows[extreme].logsumexp(-1)
+    if len(rows) <= at_a_time:
+        found = rows.exp().sum(-1).log_()
+    else:
+        found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
+    moderate = found.abs() < MODERATE
+    if not bool(moderate.all()):
+        found[~moderate] = rows[~moderate].logsumexp(-1)
     return found.view(logits.shape[:-1])
 
 

@@ -3,10 +3,14 @@
 Shapes: B rows, N source items, M target items, S sentences, K beams, G key heads, D width, E width of a head.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.data.batch import Ids, Source
 from regard.models.contracts import Decoder, Encoder, State
@@ -14,6 +18,7 @@ from regard.models.memory import Memory, lengthen, masked_mean, unit_spans
 from regard.nn import (
     Embedding,
     Keys,
+    SinusoidalPositions,
     Site,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
@@ -21,8 +26,10 @@ from regard.nn import (
     dropout,
     visit,
 )
-from regard.nn.lean import LeanLayer
-from regard.nn.past import Past, Reading
+from regard.nn.kept import Kept, is_fixed
+from regard.nn.lean import LeanLayer, lean_layers
+from regard.nn.past import Past, Reading, Room
+from regard.nn.single import KINDS, Folded, Folding, SinglePast, single_step
 from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
 
@@ -105,7 +112,12 @@ class TransformerState:
             lean=self.lean,
         )
 
-    def join(self, other: "TransformerState") -> "TransformerState":
+    def wide(self) -> "TransformerState":
+        """The state of a grid, which this one is."""
+        return self
+
+    def join(self, other: "TransformerState | SingleState") -> "TransformerState":
+        other = other.wide()
         mine, theirs = self.memory_mask.size(1), other.memory_mask.size(1)
         items = max(mine, theirs)
         return TransformerState(
@@ -116,6 +128,45 @@ class TransformerState:
             lengths=torch.cat((self.lengths, other.lengths)),
             lean=self.lean,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SingleState:
+    """Where the rows of one sentence stand that is searched alone; a grid again as soon as it is asked for more."""
+
+    memory: tuple[Folded, ...]  # per layer
+    past: SinglePast
+    length: int  # items read
+    lean: "Lean"
+    beginning: Callable[[], TransformerState]  # the state of the same sentence before the first item
+
+    def select(self, sentences: Tensor | None, beams: Tensor) -> "SingleState | TransformerState":
+        if sentences is not None:
+            return self.wide().select(sentences, beams)
+        return replace(self, past=self.past.select(beams[0].numpy()))
+
+    def wide(self) -> TransformerState:
+        """The state of a grid with this one sentence."""
+        state = self.beginning()
+        keys, values, seen = self.past.own()
+        room = Room(keys=keys, values=values, filled=self.past.entries) if self.past.entries else Room()
+        return replace(state, past=Past(room=room, seen=seen), lengths=state.lengths + self.length)
+
+    def join(self, other: "TransformerState | SingleState") -> TransformerState:
+        return self.wide().join(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """The layers of a decoder as plain calls, where they have the usual parts; and what folds the memory of one."""
+
+    layers: tuple[LeanLayer, ...] = ()
+    folding: Folding | None = None
+
+    @classmethod
+    def of(cls, layers: Sequence[TransformerDecoderLayer]) -> "Lean":
+        lean = lean_layers(layers)
+        return cls(lean, Folding.of(layers, lean))
 
 
 def _join(first: Keys, second: Keys, items: int) -> Keys:
@@ -168,6 +219,7 @@ class TransformerDecoder(Decoder):
         )
         self.embedding_norm = variant.build_norm(width) if variant.embedding_norm else nn.Identity()
         self.norm = variant.build_norm(width) if norm_first else nn.Identity()
+        self._kept: Kept[Lean] = Kept()
 
     @property
     def longest(self) -> int | None:
@@ -184,7 +236,21 @@ class TransformerDecoder(Decoder):
             states = layer(states, layer.prepare(memory.states), mask, relations)
         return self.norm(states)
 
-    def start(self, memory: Memory) -> TransformerState:
+    def start(self, memory: Memory) -> TransformerState | SingleState:
+        lean = self._lean()
+        folding, states = lean.folding, memory.states
+        alone = folding is not None and len(states) == 1 and states.dtype in KINDS and states.device.type == "cpu"
+        if not alone or folding is None or not folding.fits(*states.shape[1:]) or not bool(memory.mask.all()):
+            return self._start(memory, lean)
+        return SingleState(
+            memory=folding.fold(states[0]),
+            past=SinglePast.start(lean.layers, states),
+            length=0,
+            lean=lean,
+            beginning=partial(self._start, memory, lean),
+        )
+
+    def _start(self, memory: Memory, lean: Lean) -> TransformerState:
         sentences = memory.mask.size(0)
         return TransformerState(
             memory=tuple(keys for layer in self._layers() if (keys := layer.prepare(memory.states)) is not None),
@@ -192,32 +258,52 @@ class TransformerDecoder(Decoder):
             padded=not bool(memory.mask.all()),
             past=Past.start(sentences, memory.states),
             lengths=torch.zeros(sentences, dtype=torch.long, device=memory.mask.device),
-            lean=self._lean(),
+            lean=lean.layers,
         )
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        if isinstance(state, SingleState):
+            if not anyone_watches() and not torch.is_grad_enabled():
+                return self._single(tokens, state)
+            state = state.wide()
         assert isinstance(state, TransformerState)
         states = self.embedding_norm(self.positions.step(self.embedding(tokens), state.lengths))  # (S, K, D)
         states = visit(Site("decoder", "embedding"), states)
         mask = state.memory_mask[:, None, None, :] if state.padded else None
         past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
         memory = state.memory or (None,) * len(self.layers)
-        if state.lean and not past.scattered(lengths) and not anyone_watches():
-            seen = past.seen.unsqueeze(1)
+        if state.lean and not past.scattered(lengths) and not anyone_watches() and not torch.is_grad_enabled():
+            seen, grid, rows = past.seen.unsqueeze(1), (tokens.size(0), tokens.size(1)), states.flatten(0, 1)
             for lean, keys in zip(state.lean, memory, strict=True):
-                states = lean.step(states, past, seen, keys, mask)
+                rows = lean.step(rows, grid, past, seen, keys, mask)
+            states = rows.view(states.shape)
         else:
             reading = self._reading(states, past, lengths)
             for layer, keys in zip(self._layers(), memory, strict=True):
                 states = layer.step(states, reading, keys, mask)
         return self.norm(states), replace(state, past=past, lengths=lengths)
 
-    def _lean(self) -> tuple[LeanLayer, ...]:
+    def _single(self, tokens: Tensor, state: SingleState) -> tuple[Tensor, SingleState]:
+        """One more token in each row of one sentence."""
+        added, scale, past = self.positions.added, self.embedding.scale, state.past.grow()
+        rows = functional.embedding(tokens[0], self.embedding.weight)  # (K, D)
+        if isinstance(added, SinusoidalPositions) and state.length < len(added.table):
+            rows = torch.add(added.table[state.length], rows, alpha=scale)
+        else:
+            rows = self.positions.step((rows * scale).unsqueeze(0), torch.tensor([state.length])).squeeze(0)
+        rows = single_step(state.lean.layers, state.memory, past, self.embedding_norm(rows))
+        return self.norm(rows).unsqueeze(0), replace(state, past=past, length=state.length + 1)
+
+    def train(self, mode: bool = True) -> Self:
+        self._kept.forget()
+        return super().train(mode)
+
+    def _lean(self) -> Lean:
         """The layers as plain calls; none where one of them, or their positions, cannot be had so."""
-        if self.positions.related is not None:
-            return ()
-        lean = [LeanLayer.of(layer) for layer in self._layers()]
-        return tuple(one for one in lean if one is not None) if all(lean) else ()
+        if self.training or self.positions.related is not None:
+            return Lean()
+        parameters = list(self.layers.parameters())
+        return self._kept.get(parameters, lambda: Lean.of(self._layers())) if is_fixed(parameters) else Lean()
 
     def _reading(self, states: Tensor, past: Past, lengths: Tensor) -> Reading:
         if self.positions.related is None:
