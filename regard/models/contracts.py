@@ -121,11 +121,10 @@ class Decoder(nn.Module, ABC):
 
     def said(self, hidden: Tensor) -> Tensor:
         """The logits of a step under search: (S, K, D) → (S, K, V)."""
-        parameters = [one for one in (self.output.weight, self.output.bias) if one is not None]
         sentences, beams, width = hidden.shape
-        if self.training or sentences * beams > FEW or not is_fixed(parameters):
+        if sentences * beams > FEW or not is_fixed(self):
             return self.logits(hidden)
-        product = self._turned.get(parameters, lambda: Product.of(self.output))
+        product = self._turned.get(self.output, lambda: Product.of(self.output))
         return product(hidden.reshape(-1, width)).view(sentences, beams, -1)
 
     def train(self, mode: bool = True) -> Self:

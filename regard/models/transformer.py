@@ -68,6 +68,30 @@ class TransformerEncoder(Encoder):
         )
         self.embedding_norm = variant.build_norm(width) if variant.embedding_norm else nn.Identity()
         self.norm = variant.build_norm(width) if norm_first else nn.Identity()
+        self._kept: Kept[tuple[LeanLayer, ...]] = Kept()
+
+    def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
+        self._kept.forget()
+        return super().train(mode)
+
+    def _layers(self) -> list[TransformerEncoderLayer]:
+        return [layer for layer in self.layers if isinstance(layer, TransformerEncoderLayer)]
+
+    def _read(self, states: Tensor, source: Ids) -> Tensor:
+        """All layers: (B, N, D) → (B, N, D)."""
+        mask, relations = source.mask[:, None, None, :], self.positions.among(states)
+        if relations is None and is_fixed(self) and not anyone_watches():
+            lean = self._kept.get(self.layers, lambda: lean_layers(self._layers()))
+            if lean:
+                grid, rows = (states.size(0), states.size(1)), states.flatten(0, 1)
+                hides = None if bool(source.mask.all()) else mask
+                for one in lean:
+                    rows = one.read(rows, grid, hides)
+                return rows.view(states.shape)
+        for layer in self.layers:
+            states = layer(states, mask, relations)
+        return states
 
     def encode(self, source: Source) -> Memory:
         """The summary is the mean of the states."""
@@ -75,10 +99,7 @@ class TransformerEncoder(Encoder):
         states = self.embedding_norm(self.positions(self.embedding.items(source.ids)))
         states = visit(Site("encoder", "embedding"), states)
         states = dropout(states, self.dropout, self.training)  # (B, N, D)
-        mask, relations = source.mask[:, None, None, :], self.positions.among(states)
-        for layer in self.layers:
-            states = layer(states, mask, relations)
-        states = self.norm(states)
+        states = self.norm(self._read(states, source))
         return Memory(
             states=states,
             mask=source.mask,
@@ -143,7 +164,7 @@ class SingleState:
     def select(self, sentences: Tensor | None, beams: Tensor) -> "SingleState | TransformerState":
         if sentences is not None:
             return self.wide().select(sentences, beams)
-        return replace(self, past=self.past.select(beams[0].numpy()))
+        return SingleState(self.memory, self.past.select(beams[0].numpy()), self.length, self.lean, self.beginning)
 
     def wide(self) -> TransformerState:
         """The state of a grid with this one sentence."""
@@ -263,7 +284,7 @@ class TransformerDecoder(Decoder):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         if isinstance(state, SingleState):
-            if not anyone_watches() and not torch.is_grad_enabled():
+            if is_fixed(self) and not anyone_watches():
                 return self._single(tokens, state)
             state = state.wide()
         assert isinstance(state, TransformerState)
@@ -272,7 +293,7 @@ class TransformerDecoder(Decoder):
         mask = state.memory_mask[:, None, None, :] if state.padded else None
         past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
         memory = state.memory or (None,) * len(self.layers)
-        if state.lean and not past.scattered(lengths) and not anyone_watches() and not torch.is_grad_enabled():
+        if state.lean and is_fixed(self) and not past.scattered(lengths) and not anyone_watches():
             seen, grid, rows = past.seen.unsqueeze(1), (tokens.size(0), tokens.size(1)), states.flatten(0, 1)
             for lean, keys in zip(state.lean, memory, strict=True):
                 rows = lean.step(rows, grid, past, seen, keys, mask)
@@ -292,18 +313,19 @@ class TransformerDecoder(Decoder):
         else:
             rows = self.positions.step((rows * scale).unsqueeze(0), torch.tensor([state.length])).squeeze(0)
         rows = single_step(state.lean.layers, state.memory, past, self.embedding_norm(rows))
-        return self.norm(rows).unsqueeze(0), replace(state, past=past, length=state.length + 1)
+        after = SingleState(state.memory, past, state.length + 1, state.lean, state.beginning)
+        return self.norm(rows).unsqueeze(0), after
 
     def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
         self._kept.forget()
         return super().train(mode)
 
     def _lean(self) -> Lean:
         """The layers as plain calls; none where one of them, or their positions, cannot be had so."""
-        if self.training or self.positions.related is not None:
+        if self.positions.related is not None or not is_fixed(self):
             return Lean()
-        parameters = list(self.layers.parameters())
-        return self._kept.get(parameters, lambda: Lean.of(self._layers())) if is_fixed(parameters) else Lean()
+        return self._kept.get(self.layers, lambda: Lean.of(self._layers()))
 
     def _reading(self, states: Tensor, past: Past, lengths: Tensor) -> Reading:
         if self.positions.related is None:

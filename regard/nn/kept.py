@@ -6,7 +6,7 @@ twice as fast as one that stands as torch keeps it. Turning it round at every st
 Shapes: R rows, I inputs, O outputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -14,16 +14,29 @@ import torch
 from torch import Tensor, nn
 
 Made = TypeVar("Made")
+Place = tuple[Mapping[str, object], str, object]
+"""Where a part of a module is kept, its name, and the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[Made]):
+    """What was made, and all that it was made of: it is good as long as this stands where it stood, as it was."""
+
+    made: Made
+    places: tuple[Place, ...]
+    tensors: tuple[Tensor, ...]  # aliases, which keep others from coming to stand at the same addresses
+    written: tuple[tuple[int, int], ...]  # where each stands, and how often it was written to
+
+    def is_good(self) -> bool:
+        in_place = all(held.get(name) is part for held, name, part in self.places)
+        return in_place and self.written == _written(self.places)
 
 
 class Kept(Generic[Made]):
-    """What was made of some parameters, as long as these are the same tensors with nothing written to them.
-
-    Whoever keeps it forgets it when training goes on (`forget`), so that nothing lies about that is no longer needed.
-    """
+    """What was made of the parameters of a module, until they change or training goes on (`forget`)."""
 
     def __init__(self) -> None:
-        self._known: tuple[tuple[Tensor, ...], tuple[tuple[int, int], ...], Made] | None = None
+        self._known: Known[Made] | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Kept[Made]":
         return Kept()
@@ -31,22 +44,35 @@ class Kept(Generic[Made]):
     def forget(self) -> None:
         self._known = None
 
-    def get(self, parameters: Sequence[Tensor], make: Callable[[], Made]) -> Made:
-        """What `make` makes of the parameters, made before or now."""
-        now = tuple((one.data_ptr(), one._version) for one in parameters)
+    def get(self, module: nn.Module, make: Callable[[], Made]) -> Made:
+        """What `make` makes of the module, made before or now."""
         known = self._known
-        if known is not None and known[1] == now:
-            return known[2]
+        if known is not None and known.is_good():
+            return known.made
+        places = tuple(_places(module))
+        tensors = tuple(part.detach() for _, _, part in places if isinstance(part, Tensor))
         with torch.no_grad():
-            made = make()
-        # The tensors are held so that no others can come to stand at the same address.
-        self._known = tuple(one.detach() for one in parameters), now, made
-        return made
+            known = Known(make(), places, tensors, _written(places))
+        self._known = known
+        return known.made
 
 
-def is_fixed(parameters: Sequence[Tensor]) -> bool:
-    """Whether what is made of parameters may be used in their place: nobody learns, and torch counts what is written."""
-    return not torch.is_grad_enabled() and not any(one.is_inference() for one in parameters)
+def _places(module: nn.Module) -> Iterator[Place]:
+    """All parameters and modules inside a module."""
+    for one in module.modules():
+        for held in (one._parameters, one._modules):
+            yield from ((held, name, part) for name, part in held.items() if part is not None)
+
+
+def _written(places: Sequence[Place]) -> tuple[tuple[int, int], ...]:
+    tensors = (part for _, _, part in places if isinstance(part, Tensor))
+    return tuple((one.data_ptr(), 0 if one.is_inference() else one._version) for one in tensors)
+
+
+def is_fixed(module: nn.Module) -> bool:
+    """Whether what is made of its parameters may stand for them: nobody learns, and numbers are not narrowed."""
+    narrowed = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+    return not (module.training or narrowed or torch.is_grad_enabled())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The layers of a decoder under search as plain calls, where they are made of the usual parts.
+"""Transformer layers under search as plain calls, where they are made of the usual parts.
 
 One step of a small model is many small products, and looking up modules, asking who watches and handing relations on
-takes as long as they do. What comes out is the same as from `TransformerDecoderLayer.step`; weights are laid out anew
-(`nn.kept`), and those of queries, keys and values are one.
+takes as long as they do. What comes out is the same as from `TransformerEncoderLayer.forward` and
+`TransformerDecoderLayer.step`; weights are laid out anew (`nn.kept`), and those of queries, keys and values are one.
 
 Shapes: R rows (S · K), S sentences, K beams, N source items, C entries of a past, H heads, G key heads, D width,
 E width of a head.
@@ -18,7 +18,7 @@ from regard.nn.attention import Attention, Keys
 from regard.nn.kept import Product
 from regard.nn.past import Past
 from regard.nn.scores import DotScore
-from regard.nn.transformer import Residual, TransformerDecoderLayer
+from regard.nn.transformer import Residual, TransformerDecoderLayer, TransformerEncoderLayer
 
 attention_of = functional.scaled_dot_product_attention
 
@@ -97,19 +97,20 @@ class LeanLayer:
     norm_first: bool
 
     @classmethod
-    def of(cls, layer: TransformerDecoderLayer) -> "LeanLayer | None":
-        """None for a layer with other parts, or one that learns."""
-        around = [layer.around_attention, layer.around_feedforward]
-        if layer.around_cross is not None:
+    def of(cls, layer: TransformerDecoderLayer | TransformerEncoderLayer) -> "LeanLayer | None":
+        """None for a layer with other parts."""
+        around, cross = [layer.around_attention, layer.around_feedforward], None
+        if isinstance(layer, TransformerDecoderLayer) and layer.around_cross is not None:
             around.insert(1, layer.around_cross)
+            cross = layer.cross
         norms = [norm for one in around if (norm := Norm.of(one)) is not None]
-        usual = is_usual(layer.attention) and (layer.cross is None or is_usual(layer.cross))
-        if layer.training or not usual or len(norms) < len(around) or layer.feedforward.activation != "relu":
+        usual = is_usual(layer.attention) and (cross is None or is_usual(cross))
+        if not usual or len(norms) < len(around) or layer.feedforward.activation != "relu":
             return None
         return cls(
             index=layer.ffn_site.layer,
             itself=Looking.of(layer.attention, reads=True),
-            cross=None if layer.cross is None else Looking.of(layer.cross, reads=False),
+            cross=None if cross is None else Looking.of(cross, reads=False),
             inner=Product.of(layer.feedforward.inner),
             outer=Product.of(layer.feedforward.outer),
             norms=tuple(norms),
@@ -121,8 +122,7 @@ class LeanLayer:
     ) -> Tensor:
         """One more item for the rows (R, D) of a grid (S, K); `seen` is that of the past, (S, 1, K, C)."""
         first, own, norms = self.norm_first, self.itself, self.norms
-        joined = own.asked(norms[0](rows) if first else rows).view(*grid, own.heads + 2 * own.key_heads, -1)
-        query, key, value = joined.split((own.heads, own.key_heads, own.key_heads), dim=2)  # (S, K, ·, E)
+        query, key, value = self._asked(rows, grid)
         keys, values = past.add(self.index, key, value)
         rows = own.look(query, keys, values, seen).add_(rows)
         rows = rows if first else norms[0](rows)
@@ -132,6 +132,21 @@ class LeanLayer:
             rows = rows if first else norms[1](rows)
         return self.fed_forward(rows)
 
+    def read(self, rows: Tensor, grid: tuple[int, int], mask: Tensor | None) -> Tensor:
+        """All items of sequences (B, N) at once, each of which sees all: (R, D), mask (B, 1, 1, N) → (R, D)."""
+        query, key, value = self._asked(rows, grid)
+        rows = self.itself.look(query, key.transpose(1, 2), value.transpose(1, 2), mask).add_(rows)
+        return self.fed_forward(rows if self.norm_first else self.norms[0](rows))
+
+    def _asked(self, rows: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of what is read: (R, D) → (S, K, ·, E) each."""
+        own = self.itself
+        joined = own.asked(self.norms[0](rows) if self.norm_first else rows)
+        query, key, value = joined.view(*grid, own.heads + 2 * own.key_heads, -1).split(
+            (own.heads, own.key_heads, own.key_heads), dim=2
+        )
+        return query, key, value
+
     def fed_forward(self, rows: Tensor) -> Tensor:
         """The last part of the layer: (R, D) → (R, D)."""
         inside = self.norms[-1](rows) if self.norm_first else rows
@@ -139,7 +154,7 @@ class LeanLayer:
         return rows if self.norm_first else self.norms[-1](rows)
 
 
-def lean_layers(layers: Sequence[TransformerDecoderLayer]) -> tuple[LeanLayer, ...]:
+def lean_layers(layers: Sequence[TransformerDecoderLayer | TransformerEncoderLayer]) -> tuple[LeanLayer, ...]:
     """All of them, or none where one of them has other parts."""
     lean = [LeanLayer.of(layer) for layer in layers]
     return tuple(one for one in lean if one is not None) if all(one is not None for one in lean) else ()

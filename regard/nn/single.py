@@ -139,7 +139,7 @@ class Folding:
 
     def fits(self, items: int, width: int) -> bool:
         """Whether a memory of so many items is not larger than what is saved."""
-        return 0 < items and self.query.size(0) // self.layers * items <= 2 * width
+        return items > 0 and self.query.size(0) // self.layers * items <= 2 * width
 
     def fold(self, states: Tensor) -> tuple[Folded, ...]:
         """The memories of all layers of states (N, D)."""
@@ -153,9 +153,7 @@ class Folding:
         return tuple(Folded(*parts) for parts in zip(turned.unbind(0), bias.unbind(0), said.unbind(0), strict=True))
 
 
-def single_step(
-    layers: Sequence[LeanLayer], memories: Sequence[Folded], past: SinglePast, rows: Tensor
-) -> Tensor:
+def single_step(layers: Sequence[LeanLayer], memories: Sequence[Folded], past: SinglePast, rows: Tensor) -> Tensor:
     """One more item of each row through all layers, into a past that has grown: (K, D) → (K, D)."""
     beams, pages = len(rows), past.pages
     slots = pages.entries[:, past.entries - beams : past.entries].flatten(2).unbind(0)  # (K, 2·H·E) each

@@ -113,13 +113,15 @@ def best_alone(
             inside = said[rows[:, None], begins[:, None] + _INSIDE]  # (C', BLOCK)
             flat = np.concatenate((flat, (inside - shift[rows] + own[rows]).ravel()))
     places = _largest(flat, count)
+    best = flat[places]
+    order = np.argsort(-best, kind="stable")
     found: list[Chosen] = []
-    for place in places[np.argsort(-flat[places], kind="stable")].tolist():
+    for value, place in zip(best[order].tolist(), places[order].tolist(), strict=True):
         row, token = divmod(place, first)
         if place >= known:
             block, token = divmod(place - known, BLOCK)
             row, token = int(rows[block]), int(begins[block]) + token
-        found.append((float(flat[place]), row, token))
+        found.append((value, row, token))
     return found
 
 
