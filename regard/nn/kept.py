@@ -23,17 +23,24 @@ class Known(Generic[Made]):
     """What was made, and all that it was made of: it is good as long as this stands where it stood, as it was."""
 
     made: Made
-    places: tuple[Place, ...]
-    tensors: tuple[Tensor, ...]  # aliases, which keep others from coming to stand at the same addresses
-    written: tuple[tuple[int, int], ...]  # where each stands, and how often it was written to
+    places: list[Place]
+    tensors: list[Tensor]
+    aliases: list[Tensor]  # they keep others from coming to stand at the same addresses
+    written: list[tuple[int, int]]  # where each stands, and how often it was written to
 
     def is_good(self) -> bool:
-        in_place = all(held.get(name) is part for held, name, part in self.places)
-        return in_place and self.written == _written(self.places)
+        for held, name, part in self.places:
+            if held.get(name) is not part:
+                return False
+        return self.written == _written(self.tensors)
 
 
 class Kept(Generic[Made]):
-    """What was made of the parameters of a module, until they change or training goes on (`forget`)."""
+    """What was made of the parameters of a module, until they change.
+
+    Torch counts what is written to a tensor, but not what a fused optimiser writes: whoever keeps something forgets it
+    whenever training begins or ends (`forget`).
+    """
 
     def __init__(self) -> None:
         self._known: Known[Made] | None = None
@@ -49,12 +56,12 @@ class Kept(Generic[Made]):
         known = self._known
         if known is not None and known.is_good():
             return known.made
-        places = tuple(_places(module))
-        tensors = tuple(part.detach() for _, _, part in places if isinstance(part, Tensor))
+        tensors = list(module.parameters())
         with torch.no_grad():
-            known = Known(make(), places, tensors, _written(places))
-        self._known = known
-        return known.made
+            made = make()
+        aliases = [one.detach() for one in tensors]
+        self._known = Known(made, list(_places(module)), tensors, aliases, _written(tensors))
+        return made
 
 
 def _places(module: nn.Module) -> Iterator[Place]:
@@ -64,9 +71,8 @@ def _places(module: nn.Module) -> Iterator[Place]:
             yield from ((held, name, part) for name, part in held.items() if part is not None)
 
 
-def _written(places: Sequence[Place]) -> tuple[tuple[int, int], ...]:
-    tensors = (part for _, _, part in places if isinstance(part, Tensor))
-    return tuple((one.data_ptr(), 0 if one.is_inference() else one._version) for one in tensors)
+def _written(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
+    return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in tensors]
 
 
 def is_fixed(module: nn.Module) -> bool:
@@ -94,6 +100,12 @@ class Product:
         assert len(biases) in (0, len(modules)), "all or none have a bias"
         return cls(weight, torch.cat(biases) if biases else None)
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(R, I) → (R, O)."""
-        return torch.mm(rows, self.weight) if self.bias is None else torch.addmm(self.bias, rows, self.weight)
+    def part(self, first: int, last: int) -> "Product":
+        """Some of the outputs."""
+        return Product(self.weight[:, first:last], None if self.bias is None else self.bias[first:last])
+
+    def __call__(self, rows: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """(R, I) → (R, O), written to `out` where that is given."""
+        if self.bias is None:
+            return torch.mm(rows, self.weight, out=out)
+        return torch.addmm(self.bias, rows, self.weight, out=out)

@@ -11,6 +11,7 @@ E width of a head.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -35,6 +36,8 @@ class Looking:
     """An attention: `asked` makes queries, scaled, and of what is read also keys and values."""
 
     asked: Product
+    query: Product  # the first part of that
+    entry: Product  # the others
     output: Product
     heads: int
     key_heads: int
@@ -48,8 +51,11 @@ class Looking:
         linear, scales = [attention.query], [attention.score.scale]
         if reads:
             linear, scales = [*linear, attention.key_value], [*scales, 1.0]
+        asked, width = Product.of(*linear, scales=scales), attention.query.out_features
         return cls(
-            asked=Product.of(*linear, scales=scales),
+            asked=asked,
+            query=asked.part(0, width),
+            entry=asked.part(width, asked.weight.size(1)),
             output=Product.of(attention.output),
             heads=attention.heads,
             key_heads=attention.key_heads,
@@ -81,7 +87,7 @@ class Norm:
         return cls(norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
     def __call__(self, states: Tensor) -> Tensor:
-        return functional.layer_norm(states, self.size, self.weight, self.bias, self.epsilon)
+        return torch.layer_norm(states, self.size, self.weight, self.bias, self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,18 +158,15 @@ def single_step(layers: Sequence[LeanLayer], memories: Sequence[Folded], past: S
     beams, pages = len(rows), past.pages
     slots = pages.entries[:, past.entries - beams : past.entries].flatten(2).unbind(0)  # (K, 2·H·E) each
     seen = torch.from_numpy(past.seen).unsqueeze(0)  # (1, K, R)
-    heads, asked = layers[0].itself.heads, slots[0].size(1) // 2
-    context = rows.new_empty(beams, asked)
-    of_heads = context.view(beams, heads, -1).transpose(0, 1)  # (H, K, E)
+    heads = layers[0].itself.heads
     for layer, memory, slot, keys, values in zip(layers, memories, slots, pages.keys, pages.values, strict=True):
         first, own, norms = layer.norm_first, layer.itself, layer.norms
-        joined = own.asked(norms[0](rows) if first else rows)
-        slot.copy_(joined[:, asked:])
-        query = joined[:, :asked].view(beams, heads, -1).transpose(0, 1)  # (H, K, E)
-        torch.bmm(torch.baddbmm(seen, query, keys).softmax(-1), values, out=of_heads)
-        rows = own.output(context).add_(rows)
-        rows = rows if first else norms[0](rows)
-        rows = look_folded(layer, memory, rows)
+        inside = norms[0](rows) if first else rows
+        own.entry(inside, out=slot)
+        query = own.query(inside).view(beams, heads, -1).transpose(0, 1)  # (H, K, E)
+        context = torch.bmm(torch.baddbmm(seen, query, keys).softmax(-1), values)  # (H, K, E)
+        rows = own.output(context.transpose(0, 1).reshape(beams, -1)).add_(rows)
+        rows = look_folded(layer, memory, rows if first else norms[0](rows))
         rows = layer.fed_forward(rows)
     return rows
 

@@ -96,7 +96,8 @@ def best_alone(
     early: bool = False,
 ) -> list[Chosen]:
     """The same for one sentence, (K,), (K, V), in numpy: for so little, its calls cost less than those of torch."""
-    said = logits.detach().numpy()
+    spoken = logits.detach().contiguous()
+    said = spoken.numpy()
     blocks = max(0, said.shape[1] - FIRST) // BLOCK
     first = said.shape[1] - blocks * BLOCK
     assert all(token < first for token in forbidden), "what must not come out is among the first ids"
@@ -107,7 +108,7 @@ def best_alone(
         values[:, [*forbidden, END] if early else list(forbidden)] = WORST
         flat, known = values.ravel(), values.size
         if blocks:
-            largest = logits.detach()[:, first:].unflatten(1, (blocks, BLOCK)).amax(2).numpy()  # (K, blocks)
+            largest = torch.amax(spoken[:, first:].view(-1, blocks, BLOCK), 2).numpy()  # (K, blocks)
             chosen = _largest((largest - shift + own).ravel(), count)  # (C',)
             rows, begins = chosen // blocks, first + chosen % blocks * BLOCK
             inside = said[rows[:, None], begins[:, None] + _INSIDE]  # (C', BLOCK)
