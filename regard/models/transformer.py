@@ -3,6 +3,7 @@
 Shapes: B rows, N source items, M target items, S sentences, K beams, G key heads, D width, E width of a head.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,8 +109,24 @@ class TransformerEncoder(Encoder):
         )
 
 
+class TransformerState(ABC):
+    """Where rows stand: those of a grid, or those of one sentence that is searched alone."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def select(self, sentences: Tensor | None, beams: Tensor) -> "TransformerState": ...
+
+    @abstractmethod
+    def join(self, other: "TransformerState") -> "TransformerState": ...
+
+    @abstractmethod
+    def wide(self) -> "GridState":
+        """The same as the state of a grid."""
+
+
 @dataclass(frozen=True, slots=True)
-class TransformerState:
+class GridState(TransformerState):
     """The memory of each sentence, and what its rows have read."""
 
     memory: tuple[Keys, ...]  # per layer (S, G, N, E); empty where there is no source
@@ -119,12 +136,12 @@ class TransformerState:
     lengths: Tensor  # (S,) items read
     lean: tuple[LeanLayer, ...] = ()  # the layers as plain calls, where they have the usual parts
 
-    def select(self, sentences: Tensor | None, beams: Tensor) -> "TransformerState":
+    def select(self, sentences: Tensor | None, beams: Tensor) -> "GridState":
         """Beams move in a table; what was read, and the memory, move with their sentence only."""
         past = self.past.select(sentences, beams)
         if sentences is None:
             return replace(self, past=past)
-        return TransformerState(
+        return GridState(
             memory=tuple(Keys(keys=keys.keys[sentences], values=keys.values[sentences]) for keys in self.memory),
             memory_mask=self.memory_mask[sentences],
             padded=self.padded,
@@ -133,15 +150,15 @@ class TransformerState:
             lean=self.lean,
         )
 
-    def wide(self) -> "TransformerState":
+    def wide(self) -> "GridState":
         """The state of a grid, which this one is."""
         return self
 
-    def join(self, other: "TransformerState | SingleState") -> "TransformerState":
+    def join(self, other: TransformerState) -> "GridState":
         other = other.wide()
         mine, theirs = self.memory_mask.size(1), other.memory_mask.size(1)
         items = max(mine, theirs)
-        return TransformerState(
+        return GridState(
             memory=tuple(_join(*pair, items) for pair in zip(self.memory, other.memory, strict=True)),
             memory_mask=torch.cat((lengthen(self.memory_mask, items), lengthen(other.memory_mask, items))),
             padded=self.padded or other.padded or mine != theirs,
@@ -152,28 +169,28 @@ class TransformerState:
 
 
 @dataclass(frozen=True, slots=True)
-class SingleState:
+class SingleState(TransformerState):
     """Where the rows of one sentence stand that is searched alone; a grid again as soon as it is asked for more."""
 
     memory: tuple[Folded, ...]  # per layer
     past: SinglePast
     length: int  # items read
     lean: "Lean"
-    beginning: Callable[[], TransformerState]  # the state of the same sentence before the first item
+    beginning: Callable[[], GridState]  # the state of the same sentence before the first item
 
-    def select(self, sentences: Tensor | None, beams: Tensor) -> "SingleState | TransformerState":
+    def select(self, sentences: Tensor | None, beams: Tensor) -> TransformerState:
         if sentences is not None:
             return self.wide().select(sentences, beams)
         return SingleState(self.memory, self.past.select(beams[0].numpy()), self.length, self.lean, self.beginning)
 
-    def wide(self) -> TransformerState:
+    def wide(self) -> GridState:
         """The state of a grid with this one sentence."""
         state = self.beginning()
         keys, values, seen = self.past.own()
         room = Room(keys=keys, values=values, filled=self.past.entries) if self.past.entries else Room()
         return replace(state, past=Past(room=room, seen=seen), lengths=state.lengths + self.length)
 
-    def join(self, other: "TransformerState | SingleState") -> TransformerState:
+    def join(self, other: TransformerState) -> GridState:
         return self.wide().join(other)
 
 
@@ -257,7 +274,7 @@ class TransformerDecoder(Decoder):
             states = layer(states, layer.prepare(memory.states), mask, relations)
         return self.norm(states)
 
-    def start(self, memory: Memory) -> TransformerState | SingleState:
+    def start(self, memory: Memory) -> TransformerState:
         lean = self._lean()
         folding, states = lean.folding, memory.states
         alone = folding is not None and len(states) == 1 and states.dtype in KINDS and states.device.type == "cpu"
@@ -271,9 +288,9 @@ class TransformerDecoder(Decoder):
             beginning=partial(self._start, memory, lean),
         )
 
-    def _start(self, memory: Memory, lean: Lean) -> TransformerState:
+    def _start(self, memory: Memory, lean: Lean) -> GridState:
         sentences = memory.mask.size(0)
-        return TransformerState(
+        return GridState(
             memory=tuple(keys for layer in self._layers() if (keys := layer.prepare(memory.states)) is not None),
             memory_mask=memory.mask,
             padded=not bool(memory.mask.all()),
@@ -282,21 +299,24 @@ class TransformerDecoder(Decoder):
             lean=lean.layers,
         )
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        if isinstance(state, SingleState):
-            if is_fixed(self) and not anyone_watches():
-                return self._single(tokens, state)
-            state = state.wide()
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         assert isinstance(state, TransformerState)
+        lean = is_fixed(self) and not anyone_watches()
+        if lean and isinstance(state, SingleState):
+            return self._single(tokens, state)
+        return self._wide(tokens, state.wide(), lean=lean)
+
+    def _wide(self, tokens: Tensor, state: GridState, *, lean: bool) -> tuple[Tensor, GridState]:
+        """One more token in each row of a grid; `lean`: with plain calls, where there are any."""
         states = self.embedding_norm(self.positions.step(self.embedding(tokens), state.lengths))  # (S, K, D)
         states = visit(Site("decoder", "embedding"), states)
         mask = state.memory_mask[:, None, None, :] if state.padded else None
         past, lengths = state.past.grow(tokens.size(1)), state.lengths + 1
         memory = state.memory or (None,) * len(self.layers)
-        if state.lean and is_fixed(self) and not past.scattered(lengths) and not anyone_watches():
+        if lean and state.lean and not past.scattered(lengths):
             seen, grid, rows = past.seen.unsqueeze(1), (tokens.size(0), tokens.size(1)), states.flatten(0, 1)
-            for lean, keys in zip(state.lean, memory, strict=True):
-                rows = lean.step(rows, grid, past, seen, keys, mask)
+            for one, keys in zip(state.lean, memory, strict=True):
+                rows = one.step(rows, grid, past, seen, keys, mask)
             states = rows.view(states.shape)
         else:
             reading = self._reading(states, past, lengths)

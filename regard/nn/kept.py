@@ -24,7 +24,7 @@ class Known(Generic[Made]):
 
     made: Made
     places: list[Place]
-    tensors: list[Tensor]
+    tensors: Sequence[Tensor]
     aliases: list[Tensor]  # they keep others from coming to stand at the same addresses
     written: list[tuple[int, int]]  # where each stands, and how often it was written to
 

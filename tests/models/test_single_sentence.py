@@ -5,7 +5,7 @@ import torch
 
 from regard.data.batch import make_batch, source_ids
 from regard.models import EncoderDecoder, State
-from regard.models.transformer import SingleState, TransformerState
+from regard.models.transformer import GridState, SingleState
 from regard.nn.sites import Site, watching
 from regard.special import START
 from tests.families import family
@@ -48,7 +48,7 @@ def test_alone_says_what_a_grid_says(name: str) -> None:
     system = family(name)
     alone: State = start(system)
     wide: State = start(system).wide()
-    assert isinstance(wide, TransformerState)
+    assert isinstance(wide, GridState)
     with watching(Nobody()):
         usual: State = start(system).wide()
     for beams, tokens in [(torch.tensor([[0]]), torch.tensor([[START]])), *moves(1, 40)]:
@@ -76,7 +76,7 @@ def test_a_single_sentence_joins_others_at_any_time(name: str, steps: int) -> No
     alone = system.step(tokens, state).log_probabilities
     other = start(system)
     both = state.join(other)
-    assert isinstance(both, TransformerState)
+    assert isinstance(both, GridState)
     together = system.step(torch.cat((tokens, torch.tensor([[START]]))), both).log_probabilities
     torch.testing.assert_close(together[:1], alone, rtol=0, atol=1e-9)
     torch.testing.assert_close(together[1:], system.step(torch.tensor([[START]]), other).log_probabilities)
@@ -108,7 +108,7 @@ def test_somebody_who_looks_changes_nothing() -> None:
     quick = system.step(torch.tensor([[4]]), state)
     with watching(Nobody()):
         slow = system.step(torch.tensor([[4]]), state)
-    assert isinstance(slow.state, TransformerState)
+    assert isinstance(slow.state, GridState)
     torch.testing.assert_close(quick.log_probabilities, slow.log_probabilities, rtol=0, atol=1e-9)
 
 
@@ -116,11 +116,11 @@ def test_somebody_who_looks_changes_nothing() -> None:
 def test_long_sources_and_other_parts_are_searched_in_a_grid() -> None:
     system = family("transformer post")
     long = system.start({"source": source_ids([[4, 5] * 40])})
-    assert isinstance(long, TransformerState)
-    assert isinstance(family("transformer rotary").start({"source": source_ids([SOURCE])}), TransformerState)
+    assert isinstance(long, GridState)
+    assert isinstance(family("transformer rotary").start({"source": source_ids([SOURCE])}), GridState)
     with torch.enable_grad():
-        assert isinstance(system.start({"source": source_ids([SOURCE])}), TransformerState)
-    assert isinstance(system.train().start({"source": source_ids([SOURCE])}), TransformerState)
+        assert isinstance(system.start({"source": source_ids([SOURCE])}), GridState)
+    assert isinstance(system.train().start({"source": source_ids([SOURCE])}), GridState)
 
 
 @torch.no_grad()
