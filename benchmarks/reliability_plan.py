@@ -206,6 +206,8 @@ NOT_PROMISED: tuple[str, ...] = (
     "noticed as any other, and the checkpoint before it is taken.",
     "File systems without locks (some network ones): a run folder there is refused, for two trainers in it could not "
     "be kept apart.",
+    "Five seconds after a signal where one update, learning a vocabulary or writing a checkpoint takes longer: that is "
+    "brought to its end first.",
     "`log.jsonl` after a power cut: lines since the last saved step may be missing.",
 )
 

@@ -18,7 +18,9 @@ HEAD: Final = """\
 Every recipe in [recipes](../recipes), trained and judged on the pocket world (`regard data make pocket pocket`: 20,000
 sentences to learn from, 1,000 to be tested on). Written by `make recipes`; no figure is typed by hand. Values are those
 of the test set, with bootstrap intervals of 95 %; *combinations* are sentences with word combinations that never occur
-in training. Signatures of all metrics stand in [benchmarks/recipes.json](../benchmarks/recipes.json).
+in training. Signatures of all metrics stand in [benchmarks/recipes.json](../benchmarks/recipes.json). The exact
+perplexity that language models are held against is that of the grammar, which makes texts from left to right; for words
+that are hidden in the middle of a text (BERT) it gives none, and theirs is reported.
 """
 
 

@@ -1,7 +1,6 @@
 """`regard compare`: is one system better than another?"""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,7 +13,9 @@ if TYPE_CHECKING:
 
 def compare(
     systems: list[str] = typer.Argument(
-        ..., metavar="SYSTEM...", help="Run folders, or files with an output in each line; then pairs for the runs."
+        ...,
+        metavar="SYSTEM...",
+        help="Run folders, ensembles of them (a+b), or files with an output in each line; then pairs for the runs.",
     ),
     reference: list[str] = typer.Option(
         [], "--reference", "-r", help="References of files of outputs, a line each; again for further ones."
@@ -41,9 +42,9 @@ def compare(
     regard compare a.txt b.txt c.txt --reference gold.txt --metric BLEU --metric METEOR
     """
     from regard.data import Ledger
-    from regard.run.comparing import Measures, compare_runs
+    from regard.run.comparing import Measures, compare_runs, runs_of
 
-    runs = [Path(name).is_dir() for name in systems]
+    runs = [bool(runs_of(name)) for name in systems]
     if not (reference or pairs) and len(systems) > 2 and all(runs[:-1]) and not runs[-1]:
         pairs = [systems.pop()]
     ledger = Ledger()
@@ -56,8 +57,11 @@ def compare(
         trials=trials,
         seed=seed,
     )
-    test, found = compare_runs(systems, references=reference, pairs=pairs, measures=measures, beam=beam, ledger=ledger)
-    for warning in ledger.summary().splitlines():
+    notes: list[str] = []
+    test, found = compare_runs(
+        systems, references=reference, pairs=pairs, measures=measures, beam=beam, ledger=ledger, tell=notes.append
+    )
+    for warning in (*ledger.summary().splitlines(), *notes):
         typer.echo(f"regard: {warning}", err=True)
     if as_json:
         entries = [{"metric": one.difference.name, "system": one.system, **one.to_json()} for one in found]

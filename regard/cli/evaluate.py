@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from regard.cli.engines import CHOICES, HELP, check_engine, searched_by
+from regard.cli.engines import CHOICES, HELP, OTHERS, check_engine, in_8_bits, searched_by
 from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.errors import DataError, UsageError
 
@@ -68,13 +68,15 @@ def evaluate(
         tokenize=tokenize,
         meteor={"version": meteor, "wordnet": wordnet, "paraphrases": paraphrases},
     )
-    searching = {"--beam": beam, "--language-model": language_model, "--engine": engine if engine == "native" else None}
+    searching = {"--beam": beam, "--language-model": language_model, "--engine": engine if engine in OTHERS else None}
     if not model.recipe.evaluation.metrics and (idle := [name for name, value in searching.items() if value]):
         raise UsageError(
             f"{' and '.join(idle)}: this model is judged by its perplexity, without a search; leave out what is about "
             "searching"
         )
-    model = searched_by(model, engine)
+    model = searched_by(model, engine, files=files if model.recipe.evaluation.metrics else ())
+    if engine == "auto" and in_8_bits(model):
+        typer.echo("regard: searched in 8 bits (engine.bin); --engine torch measures the weights as they are", err=True)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from regard.cli.engines import CHOICES, HELP, check_engine, searched_by
+from regard.cli.engines import CHOICES, HELP, OTHERS, check_engine, searched_by
 from regard.cli.joint import AVERAGE, COMBINE, FUSION, LANGUAGE_MODEL, WEIGHT, WITH, open_runs
 from regard.data.lines import STDIN
 from regard.errors import UsageError
@@ -50,6 +50,10 @@ def predict(
     length_formula: str | None = typer.Option(None, "--length-formula", help="plain: |y|; gnmt: (5 + |y|) / 6."),
     coverage_penalty: float | None = typer.Option(None, "--coverage-penalty", help="Weight of GNMT's coverage."),
     min_length: int | None = typer.Option(None, "--min-length", help="Tokens an output must have, the end included."),
+    max_length: int | None = typer.Option(None, "--max-length", help="Tokens an output may have, the end included."),
+    max_ratio: float | None = typer.Option(
+        None, "--max-ratio", help="Tokens an output may have for each token of the source, and 10 more."
+    ),
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
     groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam; it becomes a multiple."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
@@ -91,7 +95,8 @@ def predict(
         "--output",
         "-o",
         metavar="PATH",
-        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash.",
+        help="Write a folder of outputs (one file: a file, or FOLDER/). The same command goes on after a crash. "
+        "With --on: RUN-predictions/ if left out.",
     ),
     on: str | None = typer.Option(
         None, "--on", metavar="PLACE", help="Of --output: here (as it is), ray, or ray=ADDRESS of a cluster."
@@ -118,14 +123,16 @@ def predict(
     """
     if align and nbest > 1 and not jsonl:
         raise UsageError("--align tells the links of the best output only: leave out --nbest, or write --jsonl as well")
-    if engine == "auto" and (workers is not None or not (Path(run) / "engine.bin").exists()):
-        engine = "torch"  # which has processes to share the work between
-    if engine == "native" and output is not None:
-        raise UsageError("--engine is for streams: leave it out, or leave out --output")
+    if on is not None and output is None and files:
+        output = f"{Path(run)}-predictions/"
     bulk = {"--on": on, "--shard-lines": shard_lines, "--overwrite": overwrite or None}
     _refuse_idle(files or [], output, at_once, [name for name, value in bulk.items() if value is not None])
-    if workers is not None and output is None and (at_once or engine != "torch"):
+    if workers is not None and (engine in OTHERS or (output is None and at_once)):
         raise UsageError("--workers: lines that are answered at once, or by an engine, have one process; leave it out")
+    if engine in OTHERS and on not in (None, "here"):
+        raise UsageError(f"--on {on}: an engine searches in this process; leave it out, or search with --engine torch")
+    if engine == "auto" and (workers is not None or on not in (None, "here")):
+        engine = "torch"  # which has processes to share the work between
 
     from regard.cli.bulk import check_place, hire, predict_into
     from regard.cli.demands import read_constraint
@@ -146,6 +153,8 @@ def predict(
         "length_formula": length_formula,
         "coverage_penalty": coverage_penalty,
         "min_length": min_length,
+        "max_length": max_length,
+        "max_ratio": max_ratio,
         "block_ngrams": block_ngrams,
         "groups": groups,
         "diversity": diversity,
@@ -153,6 +162,7 @@ def predict(
     }
     settings = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
+    from regard.run.native import beyond_beams
     from regard.run.shards import Asked
     from regard.run.written import Form
 
@@ -160,7 +170,7 @@ def predict(
     constraint = read_constraint({**demands, "brackets": brackets, "bio": bio, "numbers": numbers})
     file = files[0] if files else STDIN
     typed = at_once or (file == STDIN and sys.stdin is not None and sys.stdin.isatty())
-    processes = 1 if output is not None or at_once or engine != "torch" else _processes(workers, file)
+    processes = 1 if output is not None or at_once or engine in OTHERS else _processes(workers, file)
     model = open_runs(
         run,
         others,
@@ -170,8 +180,10 @@ def predict(
         language_model=language_model,
         fusion=fusion,
     )
-    model = searched_by(model, engine if output is None else "torch")
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
+    plain = risk is None and not beyond_beams(options, constraint)
+    model = searched_by(model, engine, files=files or () if plain and not at_once else ())
+    processes = 1 if model.engine is not None else processes
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.longest_source
@@ -226,16 +238,17 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
 def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes: int) -> "tuple[Ledger, Tally]":
     """Write outputs as they come, and count what was cut or could not be read."""
     from regard.cli.console import standard_output
-    from regard.data import Ledger, read_lines
+    from regard.data import Ledger
     from regard.run.forks import answers
+    from regard.run.reading import answer_lines, read_texts
     from regard.run.shards import ShardPredictor
     from regard.run.written import Tally
 
-    ledger, tally = Ledger(), Tally()
-    lines = read_lines(file, bad_lines="blank", ledger=ledger)
+    ledger, tally, faults = Ledger(), Tally(), dict[int, str]()
+    lines = read_texts(file, ledger=ledger, faults=faults)
     with standard_output() as output:
         if processes > 1:
-            with closing(answers(lines, ShardPredictor(model, asked).answer, processes)) as found:
+            with closing(answers(lines, ShardPredictor(model, asked).answer, processes, faults)) as found:
                 for answer in found:
                     output.write(answer.content.decode())
                     tally.include(answer.tally)
@@ -250,8 +263,10 @@ def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes
             ahead=1 if typed else None,
         )
         for number, prediction in enumerate(predictions, start=1):
-            tally.add(f"line {number}", prediction)
-            for line in asked.form.lines(prediction, number):
+            fault = faults.pop(number, None)
+            for line in answer_lines(
+                prediction, number, form=asked.form, fault=fault, tally=tally, place=f"line {number}"
+            ):
                 output.write(line + "\n")
             if typed:
                 output.flush()

@@ -78,8 +78,8 @@ class TrainingProgress:
                 self.console.print(f"an update was left out, its numbers were not finite: {reason}", style="yellow")
             case Ended():
                 self._ended(event)
-            case Saved():
-                pass
+            case Saved(progress=progress):
+                self.console.print(f"saved step {progress.step:,}", style="dim")
 
     def _started(self, event: Started) -> None:
         step, total = event.progress.step, event.total_steps

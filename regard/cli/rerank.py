@@ -98,15 +98,16 @@ def _stream(
     reranker: "Reranker", file: str, weights: "Weights | None", *, beam: int | None, nbest: int, jsonl: bool
 ) -> None:
     from regard.cli.console import standard_output
-    from regard.data import Ledger, read_lines
+    from regard.data import Ledger
+    from regard.run.reading import answer_lines, read_texts
     from regard.run.written import Form, Tally
 
-    ledger, tally, form = Ledger(), Tally(), Form(best=nbest, jsonl=jsonl)
-    lines = read_lines(file, bad_lines="blank", ledger=ledger)
+    ledger, tally, form, faults = Ledger(), Tally(), Form(best=nbest, jsonl=jsonl), dict[int, str]()
+    lines = read_texts(file, ledger=ledger, faults=faults)
     with standard_output() as output:
         for number, prediction in enumerate(reranker.run(lines, weights=weights, beam=beam, best=nbest), start=1):
-            tally.add(f"line {number}", prediction)
-            for line in form.lines(prediction, number):
+            fault, place = faults.pop(number, None), f"line {number}"
+            for line in answer_lines(prediction, number, form=form, fault=fault, tally=tally, place=place):
                 output.write(line + "\n")
     told = (line.replace(", skipped:", ", answered with a blank line:") for line in ledger.summary().splitlines())
     for warning in (*told, *tally.told(reranker.model.longest_source)):

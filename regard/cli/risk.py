@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from regard.search import MinimumRisk, Sampling, SearchOptions
 
 SAMPLES: Final = 64
+LENGTHS: Final = ("min_length", "max_length", "max_ratio")
 
 
 def search_for(
@@ -40,7 +41,7 @@ def search_for(
     references = None
     if samples is not None:
         references = model.options(best=samples, **_drawn({k: v for k, v in given.items() if k not in ranking}))
-        given = {name: value for name, value in given.items() if name in (*ranking, "min_length", "block_ngrams")}
+        given = {name: value for name, value in given.items() if name in (*ranking, *LENGTHS, "block_ngrams")}
     width = max(beam, best)
     options = model.options(beam=width, best=width, **cast("Sampling", given))
     return options, MinimumRisk(utility=mbr, best=best, references=references)

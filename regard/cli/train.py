@@ -11,6 +11,9 @@ from regard.cli.console import messages, score_lines, split_settings, tell_error
 from regard.errors import DivergedError, LostError, UsageError
 from regard.process import MEETING, SUPERVISOR, cores, keep_heap, keep_torch_quiet, one_of_several
 
+RESTARTS = "TORCHELASTIC_MAX_RESTARTS"
+"""In the environment of a process of torchrun: how often it may start all of them again, with the same arguments."""
+
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
     from regard.training import Event
@@ -40,6 +43,11 @@ def train(
     if one_of_several():
         if workers > 1:
             raise UsageError("this is one of several processes already, so --workers cannot start more; leave it out")
+        if overwrite and int(os.environ.get(RESTARTS, "0")):
+            raise UsageError(
+                "--overwrite would delete what is saved at every restart that torchrun --max-restarts allows; delete "
+                "the run folder yourself, choose another with run=FOLDER, or leave out --max-restarts"
+            )
         _take_part(files, overrides, overwrite=overwrite)
         return
     if max_restarts is not None and workers == 1:

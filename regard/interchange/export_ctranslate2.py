@@ -35,6 +35,7 @@ from regard.nn import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from regard.nn.feedforward import GATED
 from regard.nn.positions import RelativeBias
 from regard.nn.relations import RelativeTerms
 from regard.recipe.schema import Recipe, TransformerEncoderSection
@@ -50,7 +51,13 @@ QUANTISATIONS = (
     "bfloat16",
     "float32",
 )
-_ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
+_ACTIVATIONS = {
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "silu": Activation.SWISH,
+    "swiglu": Activation.SWISH,
+    "geglu": Activation.GELUTanh,
+}
 
 
 def write(
@@ -101,7 +108,7 @@ def _choices(side: TransformerEncoderSection) -> dict[str, object]:
         "num_heads": side.heads,
         "pre_norm": side.norm == "pre",
         "activation": _ACTIVATIONS[side.activation],
-        "ffn_glu": side.activation == "swiglu",
+        "ffn_glu": side.activation in GATED,
         "relative_position": side.positions in ("relative", "none"),
         "relative_attention_bias": side.positions == "relative_bias",
         "rotary_dim": 0 if side.positions == "rotary" else None,
@@ -172,12 +179,13 @@ def _distances(terms: RelativeTerms, table: Tensor) -> np.ndarray:
 def _set_feedforward(spec: FeedForwardSpec, part: FeedForward, norm: nn.LayerNorm) -> None:
     _set_norm(spec.layer_norm, norm)
     _set_linear(spec.linear_1, [Projection.of(part.outer)])
-    if part.activation != "swiglu":
+    if part.activation not in GATED:
         _set_linear(spec.linear_0, [Projection.of(part.inner)])
         return
-    gate, value = part.inner.weight.detach().chunk(2)
-    _set_linear(spec.linear_0, [Projection(weight=gate, bias=None)])
-    _set_linear(spec.linear_0_noact, [Projection(weight=value, bias=None)])
+    inner = Projection.of(part.inner)
+    biases = (None, None) if inner.bias is None else inner.bias.chunk(2)
+    for linear, weight, bias in zip((spec.linear_0, spec.linear_0_noact), inner.weight.chunk(2), biases, strict=True):
+        _set_linear(linear, [Projection(weight=weight, bias=bias)])
 
 
 def _set_linear(spec: LinearSpec, parts: list[Projection]) -> None:

@@ -32,7 +32,7 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """x Wᵀ + b; swiglu has no b."""
+    """x Wᵀ + b, or without b."""
 
     weight: Tensor
     bias: Tensor | None

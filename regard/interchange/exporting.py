@@ -21,7 +21,10 @@ from regard.run.model import Model
 
 Program = Literal["huggingface", "ctranslate2"]
 PROGRAMS: tuple[Program, ...] = ("huggingface", "ctranslate2")
-ACTIVATIONS: dict[str, tuple[str, ...]] = {"huggingface": ("relu", "gelu"), "ctranslate2": ("relu", "gelu", "swiglu")}
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "huggingface": ("relu", "gelu", "silu"),
+    "ctranslate2": ("relu", "gelu", "silu", "swiglu", "geglu"),
+}
 WRITTEN = {
     "README.md", "config.json", "generation_config.json", "model.safetensors", "model.bin", "tokenizer.json",
     "tokenizer_config.json", "target", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json",
@@ -54,6 +57,11 @@ def export(
             raise UsageError(f"there is no export to {to!r}; choose {' or '.join(PROGRAMS)}")
     if model.recipe.text.reverse_target:
         raise ModelError(f"this model cannot be exported to {to}: it writes from right to left (text.reverse_target)")
+    for setting in ("factors", "attributes"):
+        if getattr(model.recipe.data, setting):
+            raise ModelError(
+                f"this model cannot be exported to {to}: it reads `data.{setting}`, and there is only text there"
+            )
     refuse(model.recipe.model, to)
     _check_folder(target, overwrite=overwrite)
     waiting = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -87,9 +95,10 @@ def _problems(section: ModelSection, to: str) -> Iterator[str]:
             continue
         sides.append(side)
         if side.activation not in ACTIVATIONS[to]:
-            yield f"`model.{name}.activation` is {side.activation}, and there are only {' and '.join(ACTIVATIONS[to])}"
+            yield f"`model.{name}.activation` is {side.activation}, and there are only {', '.join(ACTIVATIONS[to])}"
         if side.score == "additive":
             yield f"`model.{name}.score` is additive, and scores there are products (scaled_dot, dot, bilinear)"
+        yield from _size_problems(section, name, side)
         if to == "huggingface":
             if side.positions != "sinusoidal":
                 yield f"`model.{name}.positions` is {side.positions}, and its Marian and Pegasus have only sinusoidal"
@@ -98,8 +107,34 @@ def _problems(section: ModelSection, to: str) -> Iterator[str]:
                 "`model.encoder.positions` is alibi, which only decoders have there (encoders have none, sinusoidal, "
                 "learned, relative, relative_bias and rotary)"
             )
-    if to == "huggingface" and len(sides) == 2:
+    if len(sides) == 2:
         encoder, decoder = sides
+        yield from _pair_problems(encoder, decoder, to)
+
+
+def _size_problems(section: ModelSection, name: str, side: TransformerEncoderSection) -> Iterator[str]:
+    """Parts and sizes that go to neither program."""
+    if side.norm_kind != "layer":
+        yield f"`model.{name}.norm_kind` is {side.norm_kind}, and only layer norms are exported"
+    if side.embedding_norm:
+        yield f"`model.{name}.embedding_norm` is true, and no norm of embeddings is exported"
+    if side.head_width is not None and side.head_width * side.heads != section.width:
+        yield (
+            f"`model.{name}.head_width` is {side.head_width}, and heads are exported that are equal shares of "
+            f"`model.width` ({section.width} for {side.heads} heads)"
+        )
+
+
+def _pair_problems(encoder: TransformerEncoderSection, decoder: TransformerEncoderSection, to: str) -> Iterator[str]:
+    """What both sides must have alike."""
+    if encoder.norm_epsilon != decoder.norm_epsilon:
+        yield (
+            f"`norm_epsilon` is {encoder.norm_epsilon:g} in the encoder and {decoder.norm_epsilon:g} in the decoder, "
+            "and there is one for both"
+        )
+    elif to == "huggingface" and encoder.norm_epsilon != export_huggingface.EPSILON:
+        yield f"`norm_epsilon` is {encoder.norm_epsilon:g}, and its layouts have {export_huggingface.EPSILON:g}"
+    if to == "huggingface":
         if encoder.norm != decoder.norm:
             yield (
                 f"`norm` is {encoder.norm} in the encoder and {decoder.norm} in the decoder, and its layouts have post "
@@ -110,6 +145,10 @@ def _problems(section: ModelSection, to: str) -> Iterator[str]:
                 f"`activation` is {encoder.activation} in the encoder and {decoder.activation} in the decoder, and its "
                 "layouts have one for both"
             )
+        if encoder.embedding_scale != decoder.embedding_scale:
+            yield "`embedding_scale` is true on one side only, and its layouts have it on both or on none"
+        if (encoder.waves or "interleaved") != (decoder.waves or "interleaved"):
+            yield "`waves` differ between encoder and decoder, and its layouts have one kind for both"
 
 
 def _need_ctranslate2() -> None:

@@ -5,6 +5,7 @@ adds to one score it adds to the other, and the difference varies less than eith
 sacrebleu for the same seed. The p-value is not: sacrebleu's counts one side only, and calls equal outputs different.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,14 @@ def compare(
         np.array([metric.aggregate(row)[0] for row in resampled_totals(statistics, resamples=resamples, seed=seed)])
         for statistics in sides
     ]
-    differences = drawn[1] - drawn[0]
+    with np.errstate(invalid="ignore"):
+        differences = drawn[1] - drawn[0]
+    differences = differences[np.isfinite(differences)]  # a resample of empty references alone says nothing
+    if not len(differences) or not all(map(math.isfinite, values)):
+        raise DataError(
+            f"{metric.name} is {values[0]} and {values[1]}: error rates of empty references have no end and cannot be "
+            "compared. Give references that are not empty, or another metric"
+        )
     low, high = interval(differences, level=level)
     far = np.abs(differences - differences.mean()) >= abs(values[1] - values[0])
     numbers = {len(texts) for texts in references}
@@ -86,7 +94,7 @@ def compare(
         other=values[1],
         low=low,
         high=high,
-        p_value=float((far.sum() + 1) / (resamples + 1)),
+        p_value=float((far.sum() + 1) / (len(differences) + 1)),
         signature=f"nrefs:{counted}|paired_bs:{resamples}|seed:{seed}|{metric.signature}",
         count=len(references),
         higher_is_better=metric.higher_is_better,

@@ -189,6 +189,7 @@ class Recurrent(nn.Module):
     From the second layer on a layer may read two neighbours of the one below at once (`pyramid`: Chan et al. 2016,
     equation 5), or add what it reads to what it says (`residual`: Wu et al. 2016, section 3.1). Dropout acts between
     layers. Each layer shows its states (B, N, D · directions) at the site `cell`; what runs by `step` shows (S, K, D).
+    What takes their place after a whole sequence is what layers above, memory and final states are made of.
     """
 
     def __init__(
@@ -255,10 +256,25 @@ class Recurrent(nn.Module):
                 states = drop(states, self.dropout, self.training)
             sweeps = [self._sweep(direction, index, states, mask) for direction in range(len(self.directions))]
             outputs = torch.cat([sweep.outputs for sweep in sweeps], dim=-1)
-            outputs = visit(Site(self.part, "cell", index), outputs)
+            final = torch.cat([sweep.final for sweep in sweeps], dim=-1)
+            site = Site(self.part, "cell", index)
+            if watched(site):
+                outputs = visit(site, outputs)
+                final = self._shown(outputs, mask, final)
             states = states + outputs if self.residual and index else outputs
-            finals.append(torch.cat([sweep.final for sweep in sweeps], dim=-1))
+            finals.append(final)
         return Run(outputs=states, mask=mask, finals=tuple(finals))
+
+    def _shown(self, outputs: Tensor, mask: Tensor | None, final: Tensor) -> Tensor:
+        """Final states (B, P, D · directions) that show what a watcher left of the last outputs of each direction.
+
+        The forward direction ends at the last real item, the backward one at the first.
+        """
+        real = outputs.new_ones(outputs.shape[:2], dtype=torch.bool) if mask is None else mask
+        ahead, back = final[:, 0].split((self.width, self.output_width - self.width), dim=-1)
+        ahead = last_real(outputs[..., : self.width], real, ahead)
+        back = torch.where(real.any(1, keepdim=True), outputs[:, 0, self.width :], back)
+        return torch.cat((torch.cat((ahead, back), dim=-1).unsqueeze(1), final[:, 1:]), dim=1)
 
     def _sweep(self, direction: int, index: int, states: Tensor, mask: Tensor | None) -> Sweep:
         layer = self.layers(direction)[index]

@@ -306,9 +306,22 @@ RANKING: Final = {
 
 
 def search_options(
-    section: SearchSection, *, beam: int | None = None, best: int = 1, **sampling: Unpack[Sampling]
+    section: SearchSection,
+    *,
+    beam: int | None = None,
+    best: int = 1,
+    measured: bool = True,
+    **sampling: Unpack[Sampling],
 ) -> SearchOptions:
-    """How sentences are searched; what the caller asks for stands in place of what the section says."""
+    """How sentences are searched; what the caller asks for stands in place of what the section says.
+
+    Only where there is a text to measure outputs by (`measured`) do they have a ratio to it.
+    """
+    if not measured and sampling.get("max_ratio") is not None:
+        raise UsageError(
+            f"max_ratio ({sampling['max_ratio']}) compares an output with the text it is made of, and this model reads "
+            "none: leave it out, or bound outputs by max_length"
+        )
     if sampling.get("sample") and beam is not None:
         raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
     beam = max(section.beam if beam is None else beam, best)
@@ -322,6 +335,8 @@ def search_options(
         "length_formula": section.length_formula,
         "coverage_penalty": 0.0 if drawn else section.coverage_penalty,
         "min_length": section.min_length,
+        "max_length": section.max_length,
+        "max_ratio": section.max_ratio if measured else None,
         "block_ngrams": section.block_ngrams,
         "groups": groups,
         "diversity": section.diversity if groups > 1 else 0.0,
@@ -329,7 +344,7 @@ def search_options(
         **sampling,
     }
     beam = -(-beam // groups) * groups
-    return SearchOptions(beam=beam, max_length=section.max_length, max_ratio=section.max_ratio, best=best, **said)
+    return SearchOptions(beam=beam, best=best, **said)
 
 
 def build_metrics(section: EvaluationSection) -> list[Metric]:

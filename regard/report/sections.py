@@ -15,7 +15,7 @@ PERCENT = frozenset(
     {"BLEU", "chrF", "TER", "METEOR", "exact", "accuracy", "alignment error", "AER", "WER", "CER", "slot_error"}
     | {"span_F1", "bracket_F1", "MRR", "P@1", "P@3", "P@5", "P@10"}
 )
-"""Scores between 0 and 100, which can be drawn on a bar."""
+"""Scores that can be drawn on a bar from 0 to 100; rates of errors may lie beyond."""
 
 EARLY_COLUMNS = 240
 """More is not shown of an output while it is learned: one that never ends would fill the page."""
@@ -221,6 +221,11 @@ def _bar(score: Score) -> str:
     def place(value: float) -> str:
         return f"{6 + 118 * min(100.0, max(0.0, value)) / 100:.1f}"
 
+    if score.value > 100:  # rates of errors have no end, and an arrow tells that it lies beyond
+        return (
+            '<svg class="bar" viewBox="0 0 130 18" aria-hidden="true"><line class="track" x1="6" x2="120" y1="9" '
+            'y2="9"/><path class="point" d="M118 4L128 9L118 14Z"/></svg>'
+        )
     span = ""
     if score.low is not None and score.high is not None:
         span = f'<line class="span" x1="{place(score.low)}" x2="{place(score.high)}" y1="9" y2="9"/>'

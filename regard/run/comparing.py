@@ -1,6 +1,6 @@
 """Systems beside each other on one test set: run folders, which are asked, and files of outputs, which are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from regard.metrics import MeteorSources, metric
 from regard.metrics.named import OF_LISTS, OF_SOURCES
 from regard.metrics.significance import Comparison, Outputs, compare_with_first
 from regard.run.folder import RunFolder
-from regard.run.model import Model
+from regard.run.joint import load_joint
+from regard.run.model import Evaluation, Model
 from regard.run.sets import read_set
 
 USUAL = ("BLEU", "chrF", "TER")
@@ -50,16 +51,19 @@ def compare_runs(
     measures: Measures | None = None,
     beam: int | None = None,
     ledger: Ledger | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[TestSet, list[Comparison]]:
     """Compare systems with the first of them.
 
-    `systems` are run folders or files with an output in each line. Runs answer the sources of `pairs`, or of the first
-    run's own test set; files of outputs need `references` (one or more files, a line for each segment) or `pairs`.
+    `systems` are run folders, ensembles (`runs/a+runs/b`) or files with an output in each line. Runs answer the sources
+    of `pairs`, or of the first run's own test set; files of outputs need `references` (one or more files, a line for
+    each segment) or `pairs`. `tell` hears what a run has cut or could not read.
     """
     if len(systems) < 2:
         raise UsageError(f"{len(systems)} system was given: a comparison needs 2 or more")
     measures = measures or Measures()
-    models = {name: Model.load(name) for name in dict.fromkeys(systems) if Path(name).is_dir()}
+    models = {name: load_joint(runs) for name in dict.fromkeys(systems) if (runs := runs_of(name))}
+    _refuse_without_outputs(models)
     first = next(iter(models.values()), None)
     if first is None and not references:
         raise UsageError("files of outputs are compared by their references: name them with --reference FILE")
@@ -83,7 +87,7 @@ def compare_runs(
     meteor = {} if first is None else first.recipe.evaluation.meteor.model_dump()
     sources = MeteorSources(**{**meteor, **measures.meteor})
     metrics = [metric(name, tokenize=tokenize, meteor=sources) for name in names]
-    outputs = [_outputs(name, models.get(name), test, beam) for name in systems]
+    outputs = [_outputs(name, models.get(name), test, beam, tell) for name in systems]
     found = []
     for name, own in zip(names, metrics, strict=True):
         found += compare_with_first(
@@ -95,6 +99,23 @@ def compare_runs(
             seed=measures.seed,
         )
     return test, found
+
+
+def _refuse_without_outputs(models: Mapping[str, Model]) -> None:
+    for name, model in models.items():
+        if (shape := model.recipe.model.shape) in ("language-model", "masked-language-model"):
+            raise UsageError(
+                f"{name}: a model of shape {shape} has no outputs to compare with references; `regard evaluate` tells "
+                "how well it predicts given texts, with an interval"
+            )
+
+
+def runs_of(system: str) -> list[str]:
+    """The run folders of a system: one, or those of an ensemble between plus signs; none for a file of outputs."""
+    if Path(system).is_dir():
+        return [system]
+    runs = system.split("+")
+    return runs if not Path(system).exists() and all(Path(run).is_dir() for run in runs) else []
 
 
 def own_test_set(model: Model) -> tuple[str, ...]:
@@ -136,9 +157,11 @@ def _references_for(name: str, test: TestSet) -> Sequence[Sequence[str]]:
     return test.references
 
 
-def _outputs(name: str, model: Model | None, test: TestSet, beam: int | None) -> Outputs:
+def _outputs(name: str, model: Model | None, test: TestSet, beam: int | None, tell: Callable[[str], None]) -> Outputs:
     if model is None:
         return Outputs(name, read_outputs(name))
     assert test.examples is not None
-    sources = (example.source for example in test.examples)
-    return Outputs(name, [prediction.text for prediction in model.predict_many(sources, beam=beam)])
+    predictions = tuple(model.predict_many((example.source for example in test.examples), beam=beam))
+    for note in Evaluation(tuple(test.examples), (), predictions).notes:
+        tell(f"{name}: {note}")
+    return Outputs(name, [prediction.text for prediction in predictions])

@@ -5,6 +5,7 @@ text.json, text.spm     the tokenizer (or source.* and target.*); factor1.json, 
 weights.safetensors     the best weights
 engine.bin              the same weights for the native engine, where `regard prepare` has made it
 engine.json             what `regard-runtime` must know beside them
+ctranslate2/            the same weights for CTranslate2, where `--engine ctranslate2` has made it
 metrics.json            scores with intervals and signatures
 checkpoints/            what training goes on from
 log.jsonl               one line for each event of training
@@ -16,6 +17,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ FILES = (
 PATIENCE = 1.0
 """Seconds to wait for the number of the process that holds a folder."""
 
+EXPORT = re.compile("[0-9a-f]{16}")
 TEXT = re.compile(r"(text|source|target|(factor|attribute)[1-9][0-9]*)\.(json|spm)")
 
 
@@ -55,6 +58,7 @@ class RunFolder:
         self.report = path / "report.html"
         self.data = path / "data"
         self.stores = self.data / "stores.json"
+        self.exported = path / "ctranslate2"
         self.lock = path / ".lock"
         self.checkpoints = Checkpoints(path / "checkpoints")
 
@@ -92,6 +96,8 @@ class RunFolder:
             self.checkpoints.clear()
             for name in FILES:
                 (self.path / name).unlink(missing_ok=True)
+            for folder in self.exports():
+                shutil.rmtree(folder)
         except OSError as error:
             raise self._cannot_delete(error) from error
         self.clear_beginning()
@@ -109,6 +115,10 @@ class RunFolder:
             f"{self.path}: the earlier run cannot be deleted ({error}); delete it yourself, or choose another folder "
             "with run=FOLDER"
         )
+
+    def exports(self) -> list[Path]:
+        """Folders of weights for CTranslate2, each called by a checksum of what it was made of."""
+        return [path for path in self.exported.glob("*") if EXPORT.fullmatch(path.name)]
 
     def _texts(self) -> list[str]:
         """The files of tokenizers that are there, of whichever recipe."""

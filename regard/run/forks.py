@@ -21,6 +21,7 @@ import torch
 
 from regard.process import cores
 from regard.run.prediction import windows
+from regard.run.reading import Faults, taken
 from regard.run.shard_worker import answer_tasks
 from regard.run.shards import Answer, Outcome, Task
 
@@ -47,36 +48,43 @@ def usual_processes() -> int:
     return max(1, min(cores(), int(permitted) if permitted.isdecimal() else cores()))
 
 
-def cut_evenly(lines: Iterable[str], processes: int) -> Iterator[Task]:
+def cut_evenly(lines: Iterable[str], processes: int, faults: Faults | None = None) -> Iterator[Task]:
     """Lines as parts for so many processes, alike in size; they are read ahead no further than these need.
 
-    An error of reading is raised behind the parts of all lines before it.
+    Each part has the `faults` of its lines. An error of reading is raised behind the parts of all lines before it.
     """
-    faults: list[Exception] = []
+    errors: list[Exception] = []
     number, first = 0, 1
-    for block in windows(_readable(lines, faults), processes * MOST):
+    for block in windows(_readable(lines, errors), processes * MOST):
         shares = processes if len(block) <= processes * BATCH else 2 * processes
         size = max(FEWEST, -(-len(block) // shares))
         for start in range(0, len(block), size):
-            yield Task(number=number, file="", first=first + start, texts=tuple(block[start : start + size]))
+            texts = tuple(block[start : start + size])
+            wrong = taken(faults or {}, first + start, len(texts))
+            yield Task(number=number, file="", first=first + start, texts=texts, faults=wrong)
             number += 1
         first += len(block)
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
 
 
-def _readable(lines: Iterable[str], faults: list[Exception]) -> Iterator[str]:
+def _readable(lines: Iterable[str], errors: list[Exception]) -> Iterator[str]:
     try:
         yield from lines
     except Exception as error:
-        faults.append(error)
+        errors.append(error)
 
 
-def answers(lines: Iterable[str], predict: Predict, processes: int) -> Generator[Answer, None, None]:
-    """The answers to all lines, in order. Few of them are answered by this process alone."""
+def answers(
+    lines: Iterable[str], predict: Predict, processes: int, faults: Faults | None = None
+) -> Generator[Answer, None, None]:
+    """The answers to all lines, in order. Few of them are answered by this process alone.
+
+    `faults` are filled while lines are read.
+    """
     crew = _Forked(predict, processes)
     try:
-        yield from crew.answers(cut_evenly(lines, processes))
+        yield from crew.answers(cut_evenly(lines, processes, faults))
     finally:
         crew.end()
 

@@ -139,11 +139,11 @@ def load_joint(
 
 
 def checksums(model: Model) -> dict[str, str]:
-    """What the predictions of a model follow from: SHA-256 of every file of its runs, and how they are combined."""
+    """What predictions of a model follow from: SHA-256 of every file of its runs, how they are combined, its engine."""
     if not isinstance(model, JointModel):
         steps = (RunFolder(model.folder).checkpoints.path(step) for step in model.averaged)
         means = {f"{path.name}/{MODEL}": file_digest(path / MODEL) for path in steps}
-        return fingerprint(model.folder) | means
+        return fingerprint(model.folder) | means | dict({} if model.engine is None else model.engine.identity)
     runs = {f"member {number}": one for number, one in enumerate(model.members, start=1)}
     said = {"combine": model.ensemble.combine, "weights": " ".join(map(repr, model.ensemble.weights))}
     if model.language_model is not None:

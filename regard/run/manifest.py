@@ -12,6 +12,7 @@ from regard.data import Ledger, read_lines
 from regard.data.lines import file_name, refuse_unreadable
 from regard.errors import DataError, UsageError
 from regard.files import replace_file
+from regard.run.reading import read_texts, taken
 from regard.run.shards import Asked, Task, cut, file_digest, texts_digest
 
 FORMAT: Final = 1
@@ -43,11 +44,12 @@ class Input:
 
     def tasks(self, wanted: set[int]) -> Iterator[tuple[Task, Ledger]]:
         """The wanted shards with their texts, and what was found in reading them; one shard in memory at a time."""
-        ledger = Ledger()
-        texts = read_lines(self.path, bad_lines="blank", ledger=ledger)
+        ledger, faults = Ledger(), dict[int, str]()
+        texts = read_texts(self.path, ledger=ledger, faults=faults)
         for shard in self.shards:
             before = ledger.counts
             read = tuple(islice(texts, shard.lines))
+            wrong = taken(faults, shard.first, shard.lines)
             if shard.number not in wanted:
                 continue
             if texts_digest(read) != shard.digest:
@@ -55,7 +57,7 @@ class Input:
                     f"{self.path}:{shard.first}: has changed while it was predicted. Leave the file as it is until the "
                     "end; bring the old one back and give the same command again, or begin anew with --overwrite"
                 )
-            yield Task(shard.number, file_name(self.path), shard.first, read), ledger.since(before)
+            yield Task(shard.number, file_name(self.path), shard.first, read, wrong), ledger.since(before)
 
 
 @dataclass(frozen=True, slots=True)

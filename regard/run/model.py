@@ -4,7 +4,7 @@ Inference changes nothing in it, so one model can serve many threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -16,7 +16,6 @@ from regard.data.collation import TextCollation
 from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
-from regard.engine import Engine
 from regard.errors import DataError, UsageError
 from regard.insight import Reading, by_words, in_reading_order, read
 from regard.metrics import Score
@@ -35,6 +34,7 @@ from regard.run.minimum_risk import least_risky
 from regard.run.opening import chosen_weights, last_steps, mean_weights
 from regard.run.prediction import Prediction, Predictor
 from regard.run.scoring import PairScore, PairScorer, read_pair
+from regard.run.searching import SearchEngine
 from regard.run.sets import read_set
 from regard.search import Constraint, MinimumRisk, Sampling, SearchOptions
 from regard.text.words import word_spans
@@ -78,7 +78,7 @@ class Evaluation:
 class Model:
     """Predict, score, evaluate, align. Where there is an `engine` (`run.native`) it searches instead of the system."""
 
-    engine: Engine | None = None
+    engine: SearchEngine | None = None
 
     def __init__(
         self, *, recipe: Recipe, system: System, texts: Texts, folder: Path, averaged: tuple[int, ...] = ()
@@ -118,8 +118,8 @@ class Model:
 
         Without a source text outputs have no length that theirs could be compared with.
         """
-        options = search_options(self.recipe.search, beam=beam, best=best, **sampling)
-        return replace(options, max_ratio=None) if self.collation.source.text is None else options
+        measured = self.collation.source.text is not None
+        return search_options(self.recipe.search, beam=beam, best=best, measured=measured, **sampling)
 
     def predict(
         self,

@@ -1,18 +1,25 @@
 """A run searched by the native engine: its file beside the weights, and the search in the engine's terms."""
 
+import hashlib
+import os
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import torch
+from safetensors.torch import load
 
 from regard.data.batch import Ids
 from regard.engine import Answer, Engine, EngineOptions, EngineRequest, Found, available
 from regard.engine.preparation import contained
 from regard.engine.prepared import NAME, SETTINGS, WEIGHTS, write_settings
 from regard.engine.runtime import WIDEST
-from regard.errors import ModelError, UsageError
+from regard.errors import ModelError, RegardError, UsageError
 from regard.models import System
 from regard.run.folder import RunFolder
+from regard.run.searching import Searching
 from regard.search import Constraint, Finished, Hypothesis, Parts, Request, Search, SearchOptions
 
 if TYPE_CHECKING:
@@ -49,15 +56,33 @@ class NativeSearch:
         return finished
 
 
-def searching(
-    engine: Engine, options: SearchOptions, constraint: Constraint | None, *, capacity: int
-) -> NativeSearch | Search:
-    """What searches with an engine: itself where it knows all that is asked for, else `Search` with what it says."""
-    if not beyond_beams(options, constraint):
-        return NativeSearch(engine)
-    from regard.run.native_scorer import NativeScorer
+class NativeEngine:
+    """An engine file behind a model. It does all that `regard.search` knows."""
 
-    return Search(NativeScorer(engine, options=options, capacity=capacity), capacity=capacity)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.engine = Engine(path)
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the weights have 8 bits; else they have 32."""
+        return self.engine.quantised
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        with self.path.open("rb") as file:
+            return {NAME: hashlib.file_digest(file, "sha256").hexdigest()}
+
+    def searching(
+        self, options: SearchOptions, *, prefix: tuple[int, ...], constraint: Constraint | None, capacity: int
+    ) -> Searching:
+        """Itself where it knows all that is asked for, else `Search` with what it says. Any prefix is in requests."""
+        del prefix
+        if not beyond_beams(options, constraint):
+            return NativeSearch(self.engine)
+        from regard.run.native_scorer import NativeScorer
+
+        return Search(NativeScorer(self.engine, options=options, capacity=capacity), capacity=capacity)
 
 
 def engine_options(options: SearchOptions) -> EngineOptions:
@@ -102,32 +127,68 @@ def _hypothesis(found: Found) -> Hypothesis:
     )
 
 
-def is_prepared(model: "Model") -> bool:
-    """Whether there is an engine file for the weights that a model has."""
+def of_one_run(model: "Model") -> bool:
+    """Whether a model is one run with the weights that training chose, as engines have them."""
     from regard.run.joint import JointModel
 
-    return not (model.averaged or isinstance(model, JointModel)) and (model.folder / NAME).exists()
+    return not (model.averaged or isinstance(model, JointModel))
+
+
+def is_prepared(model: "Model") -> bool:
+    """Whether there is an engine file for the weights that a model has."""
+    return of_one_run(model) and (model.folder / NAME).exists()
 
 
 def with_engine(model: "Model") -> "Model":
     """The same model, searched by the native engine; its file is made beside the weights where it is missing."""
-    from regard.run.joint import JointModel
-
-    if model.averaged or isinstance(model, JointModel):
+    if not of_one_run(model):
         raise UsageError(
             "the native engine runs one model with the weights that training chose: leave out other runs and averages, "
             "or search with --engine torch"
         )
     native = model.with_recipe(model.recipe)
-    native.engine = open_engine(model.system, RunFolder(model.folder))
+    native.engine = open_engine(model)
     return native
 
 
-def prepare_run(system: System, folder: RunFolder, *, int8: bool = True) -> None:
-    """Write the engine file of a run beside its weights."""
+def made_by_itself(model: "Model") -> bool:
+    """Make the engine file that nobody has asked for, in 32 bits: results stay those of torch. False: it cannot be.
+
+    No library, a model that the engine does not know, a folder that cannot be written to, no room: torch searches then,
+    as it would have without an engine.
+    """
+    if not of_one_run(model) or available() or not os.access(model.folder, os.W_OK):
+        return False
+    try:
+        prepare_run(model.system, RunFolder(model.folder), int8=False)
+    except RegardError:
+        return False
+    return True
+
+
+def prepare_run(system: System, folder: RunFolder, *, int8: bool = True) -> int:
+    """Write the engine file of a run beside its weights, whose checksum it carries and this gives."""
+    checksum = zlib.crc32(own_weights(system, folder))
     container = contained(system, int8=int8)
-    container.settings[WEIGHTS] = _checksum(folder)
+    container.settings[WEIGHTS] = checksum
     container.write(folder.path / NAME)
+    return checksum
+
+
+def own_weights(system: System, folder: RunFolder) -> bytes:
+    """The file of the weights that a system has.
+
+    Weights that were replaced since the system was loaded, say by a training that goes on, are refused: what is made of
+    the system would pass for theirs.
+    """
+    content = folder.weights.read_bytes()
+    stored, own = load(content), dict(system.named_parameters())
+    same = stored.keys() == own.keys() and all(
+        torch.equal(parameter, stored[name].to(parameter.dtype)) for name, parameter in own.items()
+    )
+    if not same:
+        raise ModelError(f"{folder.weights}: holds other weights than the model; load the run again")
+    return content
 
 
 def prepare_model(model: "Model", *, int8: bool = True) -> str:
@@ -136,7 +197,7 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
     A recipe may ask for more than lines of text and plain beams; then there is no run away from torch.
     """
     folder = RunFolder(model.folder)
-    prepare_run(model.system, folder, int8=int8)
+    checksum = prepare_run(model.system, folder, int8=int8)
     (folder.path / SETTINGS).unlink(missing_ok=True)
     source, options = model.collation.source, model.options()
     if source.text is None or source.factors or source.attributes:
@@ -157,25 +218,29 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
         "block_ngrams": options.block_ngrams,
         "max_length": options.max_length,
         "max_ratio": options.max_ratio,
-        "weights": _checksum(folder),
+        "weights": checksum,
     }
     write_settings(folder.path, settings)
     return ""
 
 
-def open_engine(system: System, folder: RunFolder) -> Engine:
+def open_engine(model: "Model") -> NativeEngine:
     """The engine of a run; its file is made where there is none, or one of other weights."""
     if reason := available():
         raise ModelError(f"the native engine cannot be used: {reason}")
+    folder = RunFolder(model.folder)
     path = folder.path / NAME
-    if path.exists():
-        engine = Engine(path)
-        if engine.setting(WEIGHTS) == _checksum(folder):
-            return engine
-        prepare_run(system, folder, int8=engine.quantised)
+    if not path.exists():
+        prepare_run(model.system, folder)
+        return NativeEngine(path)
+    engine = NativeEngine(path)
+    if engine.engine.setting(WEIGHTS) == _checksum(folder):
+        return engine
+    if (folder.path / SETTINGS).exists():
+        prepare_model(model.with_recipe(folder.read_recipe()), int8=engine.quantised)
     else:
-        prepare_run(system, folder)
-    return Engine(path)
+        prepare_run(model.system, folder, int8=engine.quantised)
+    return NativeEngine(path)
 
 
 def _checksum(folder: RunFolder) -> int:

@@ -7,11 +7,10 @@ from regard.data.batch import Sources
 from regard.data.collation import Collation, TextCollation
 from regard.data.example import Misfit
 from regard.data.store import Row
-from regard.engine import Engine
 from regard.errors import UsageError
 from regard.models import Scorer
 from regard.report import AlignmentPicture
-from regard.run.native import NativeSearch, searching
+from regard.run.searching import SearchEngine, Searching
 from regard.search import (
     Constrainer,
     Constraint,
@@ -200,7 +199,7 @@ class Predictor:
         prefix: str = "",
         constraint: Constraint | None = None,
         ahead: int | None = None,
-        engine: Engine | None = None,
+        engine: SearchEngine | None = None,
     ) -> None:
         """`ahead` texts are read before the first is answered; some batches of them if it is left out.
 
@@ -210,11 +209,8 @@ class Predictor:
             raise UsageError(
                 f"a language model goes on with each line it is given: write {prefix!r} there, and no prefix"
             )
-        if isinstance(collation.target, BackwardTokenizer) and (prefix or constraint):
-            raise UsageError(
-                "this model writes from right to left (text.reverse_target), and prefixes and constraints are read "
-                "from left to right: leave them out, or ask a model that writes from left to right"
-            )
+        if prefix and isinstance(collation.target, BackwardTokenizer):  # it is what such a model writes last
+            prefix, constraint = "", replace(constraint or Constraint(), begin=prefix)
         self.prefix = forced_tokens(prefix, collation.target)
         self.constraint = constraint
         self.constrainer = Constrainer.of(constraint, collation.target) if constraint else None
@@ -258,10 +254,12 @@ class Predictor:
             told = answered(text, line, tuple(self._output(one, begun) for one in done.hypotheses))
             yield replace(told, remark="; ".join(filter(None, (told.remark, done.reason))), trace=done.trace)
 
-    def _search(self) -> Search | NativeSearch:
+    def _search(self) -> Searching:
         if self.engine is None:
             return Search(self.scorer, capacity=self.capacity)
-        return searching(self.engine, self.options, self.constraint, capacity=self.capacity)
+        return self.engine.searching(
+            self.options, prefix=self.prefix, constraint=self.constraint, capacity=self.capacity
+        )
 
     def _read(self, text: str) -> SourceLine:
         if self.collation.source.streams:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from regard.errors import ModelError, RegardError, out_of_memory
 from regard.run.folder import TEXT
 from regard.run.model import Model
 from regard.run.prediction import Prediction
+from regard.run.reading import answer_lines
 from regard.run.written import Form, Tally
 from regard.search import Constraint, MinimumRisk, SearchOptions
 
@@ -68,13 +69,14 @@ def _risk(record: Mapping[str, Any] | None) -> MinimumRisk | None:
 class Task:
     """A shard to predict: its number among all shards, and texts of `file` from line `first` (counted from 1) on.
 
-    Lines of a stream belong to no file.
+    Lines of a stream belong to no file. `faults` are those of lines that could not be decoded, by their numbers.
     """
 
     number: int
     file: str
     first: int
     texts: tuple[str, ...]
+    faults: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> str:
@@ -91,7 +93,8 @@ class Task:
     @staticmethod
     def decode(content: bytes) -> "Task":
         record = json.loads(content)
-        return Task(**{**record, "texts": tuple(record["texts"])})
+        faults = {int(number): fault for number, fault in record["faults"].items()}
+        return Task(**{**record, "texts": tuple(record["texts"]), "faults": faults})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +169,8 @@ class ShardPredictor:
         tally = Tally()
         lines: list[str] = []
         for number, prediction in enumerate(self._predict(task.texts, task.first), start=task.first):
-            tally.add(task.place(number), prediction)
-            lines += self.asked.form.lines(prediction, number)
+            fault, place = task.faults.get(number), task.place(number)
+            lines += answer_lines(prediction, number, form=self.asked.form, fault=fault, tally=tally, place=place)
         return Answer(content="".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), tally=tally)
 
     def _predict(self, texts: Iterable[str], first: int) -> list[Prediction]:

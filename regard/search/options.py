@@ -21,6 +21,8 @@ class Asking(TypedDict, total=False):
     length_formula: Literal["plain", "gnmt"]
     coverage_penalty: float
     min_length: int
+    max_length: int
+    max_ratio: float | None
     block_ngrams: int
     groups: int
     diversity: float

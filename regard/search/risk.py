@@ -24,8 +24,9 @@ from regard.search.options import SearchOptions
 
 UTILITIES: Final = (
     "BLEU", "chrF", "TER", "METEOR", "exact", "accuracy", "edit_distance", "WER", "CER", "span_F1", "bracket_F1",
+    "AER", "squared_error",
 )  # fmt: skip
-"""Metrics that say something of one output and one reference."""
+"""Metrics that say something of one output and one reference; the last four are for outputs of their own form."""
 
 DIGITS: Final = 9
 """Expected utilities that differ only behind so many decimals are equal."""

@@ -40,12 +40,30 @@ def test_one_file_goes_to_a_file(regard: Command, run: Path, tmp_path: Path) -> 
     assert (tmp_path / "out.txt").read_text() == regard("predict", run, tmp_path / "in", "--jsonl").out
 
 
+def test_a_place_is_enough(regard: Command, run: Path, tmp_path: Path) -> None:
+    """Without --output the folder of outputs stands beside the run, as those of sweeps do."""
+    (tmp_path / "run").symlink_to(run)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes(CONTENT)
+    command = ("predict", tmp_path / "run", tmp_path / "a.txt", tmp_path / "b.txt", "--on", "here")
+    result = regard(*command)
+    assert (result.code, result.out) == (0, "")
+    plain = regard("predict", run, tmp_path / "a.txt").out
+    for name in ("a.txt", "b.txt"):
+        assert (tmp_path / "run-predictions" / name).read_text() == plain
+        assert f"{tmp_path}/run-predictions/{name}: 5 lines" in result.err
+    again = regard(*command)
+    assert (again.code, "lines, in this process" in again.err) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["a", "--workers", "2", "--at-once"], "--workers: lines that are answered at once, or by an engine, have one"),
         (["a", "--workers", "2", "--engine", "native"], "have one process; leave it out"),
-        (["a", "--on", "ray", "--overwrite"], "--on, --overwrite: only for whole files"),
+        (["a", "--shard-lines", "4", "--overwrite"], "--shard-lines, --overwrite: only for whole files"),
+        (["--on", "ray"], "--on: only for whole files; say where they go with --output FOLDER"),
+        (["a", "--on", "ray", "--engine", "native"], "--on ray: an engine searches in this process; leave it out"),
         (["a", "b"], "2 files: say where their outputs go with --output FOLDER"),
         (["-o", "out"], "--output is for whole files: name them after the run"),
         (["a", "-o", "out", "--at-once"], "--at-once is for pipes; leave it out, or leave out --output"),

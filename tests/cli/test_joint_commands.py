@@ -59,6 +59,36 @@ def test_evaluate_and_score_ask_all_runs(regard: Command, runs: Path) -> None:
     assert found == pytest.approx(joint.perplexity(joint.examples(str(pairs))).value)
 
 
+def test_an_ensemble_is_compared(regard: Command, runs: Path, tmp_path: Path) -> None:
+    first, second, pairs = runs / "first", runs / "second", runs / "pairs.tsv"
+    joint = library.load(first, second)
+    outputs = tmp_path / "joint.txt"
+    outputs.write_text("".join(f"{one.text}\n" for one in joint.predict_many(s for s, _ in toy_pairs(8, seed=9))))
+    metrics = ("--metric", "chrF", "--metric", "CER", "--json")
+    found = regard("compare", first, f"{first}+{second}", pairs, *metrics)
+    read = regard("compare", first, outputs, "--pairs", pairs, *metrics)
+    assert (found.code, read.code) == (0, 0)
+    ensemble, file = (json.loads(one.out)["comparisons"] for one in (found, read))
+    assert [{**one, "system": ""} for one in ensemble] == [{**one, "system": ""} for one in file]
+    assert ensemble[0]["difference"] != 0
+    assert ensemble[0]["system"] == f"{first}+{second}"
+
+
+def test_language_models_have_no_outputs_to_compare(regard: Command, runs: Path) -> None:
+    for metrics in ((), ("--metric", "BLEU")):
+        refused = regard("compare", runs / "first", runs / "language", runs / "pairs.tsv", *metrics)
+        assert (refused.code, refused.out) == (2, "")
+        told = f"{runs / 'language'}: a model of shape language-model has no outputs to compare with references"
+        assert told in " ".join(refused.err.split())
+
+
+def test_a_comparison_tells_what_was_cut(regard: Command, runs: Path, tmp_path: Path) -> None:
+    first = runs / "first"
+    pairs = write_tsv(tmp_path / "long.tsv", [("a b", "A B"), ("a " * 40, "A"), ("b a", "B A")])
+    told = regard("compare", first, runs / "second", pairs, "--metric", "exact").err
+    assert f"regard: {first}: 1 source was longer than data.max_length and only its beginning was read\n" in told
+
+
 def test_whole_files_belong_to_all_runs_and_how_they_are_combined(regard: Command, runs: Path, tmp_path: Path) -> None:
     first, second, lines, out = runs / "first", runs / "second", runs / "lines.txt", tmp_path / "out"
     begun = regard("predict", first, lines, "--with", second, "--output", out)

@@ -83,7 +83,7 @@ def test_a_pipe_is_refused_before_any_process_is_forked(regard: Command, run: Pa
 def test_files_have_several_processes_without_asking(
     regard: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told(lines: Iterable[str], predict: object, processes: int) -> Iterator[Answer]:
+    def told(lines: Iterable[str], predict: object, processes: int, faults: object) -> Iterator[Answer]:
         yield Answer(content=f"{len(list(lines))} lines, {processes} processes\n".encode(), tally=Tally())
 
     monkeypatch.setattr("regard.run.forks.answers", told)
@@ -147,6 +147,43 @@ def test_a_line_that_cannot_be_read_gives_a_blank_one_and_a_warning(regard: Comm
     alone = regard("predict", run, stdin=b"a b\n\ne f\n")
     assert (result.code, result.out) == (0, alone.out)
     assert result.err == "regard: lines that are not UTF-8, answered with a blank line: 1 (<stdin>:2)\n"
+
+
+@pytest.mark.parametrize("how", [[], ["--workers", "2"], ["--output", "OUT"], ["--output", "OUT", "--workers", "1"]])
+def test_json_tells_a_line_that_is_no_text_from_a_blank_one(
+    regard: Command, run: Path, tmp_path: Path, how: list[str]
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_bytes(b"a b\n\nc \xff d\n" + b"e f\n" * 20 + b"\xfe\n")
+    result = regard("predict", run, lines, "--jsonl", *(str(tmp_path / "out") if one == "OUT" else one for one in how))
+    written = (tmp_path / "out").read_text() if "OUT" in how else result.out
+    records = [json.loads(line) for line in written.splitlines()]
+    assert [record["line"] for record in records] == list(range(1, 25))
+    told = "byte 0xFF at byte 3 of the line is not UTF-8 (invalid start byte): "
+    assert {record["line"]: record["fault"][: len(told)] for record in records if "fault" in record} == {
+        3: told,
+        24: told.replace("0xFF at byte 3", "0xFE at byte 1"),
+    }
+    assert {name: records[2][name] for name in ("text", "score", "complete")} == {
+        "text": "",
+        "score": None,
+        "complete": True,
+    }
+    assert result.err.count(f"lines that are not UTF-8, answered with a blank line: 2 ({lines}:3, {lines}:24)") == 1
+    assert "could not be read" not in result.err
+
+
+def test_lengths_are_bounded_by_options(regard: Command, run: Path, trained: Trained) -> None:
+    result = regard("predict", run, "--max-length", "3", stdin=b"a b c d e f\n")
+    bounded = trained.model.predict("a b c d e f", options=trained.model.options(max_length=3))
+    assert (result.code, result.out) == (0, f"{bounded.text}\n")
+    assert len(bounded.outputs[0].pieces) + bounded.outputs[0].complete == 3
+    assert trained.model.options(max_ratio=0.5).limit(4) == 12
+    longest = regard("predict", run, "--max-ratio", "0.1", "--min-length", "11", "--jsonl", stdin=b"a b\n")
+    assert len(json.loads(longest.out)["text"].split()) in (10, 11)
+    refused = regard("predict", run, "--max-length", "3", "--min-length", "4", stdin=b"a b\n")
+    assert refused.code == 2
+    assert "min_length must lie between 1 and max_length (3), not be 4" in " ".join(refused.err.split())
 
 
 def test_nbest_tells_line_score_and_text(regard: Command, run: Path, content: bytes) -> None:
@@ -247,7 +284,7 @@ def test_a_reader_that_leaves_early_is_no_error(run: Path, tmp_path: Path) -> No
     lines = tmp_path / "many.txt"
     lines.write_text("".join(f"{source}\n" for source in toy_sources(60) * 60))
     script = '"$@" | head -1; echo "${PIPESTATUS[0]}"'
-    command = ["bash", "-c", script, "-", *PROGRAM, "predict", str(run), str(lines), "--beam", "1"]
+    command = ["bash", "-c", script, "-", *PROGRAM, "predict", str(run), str(lines), "--beam", "1", "--engine", "torch"]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=True)
     first, code = done.stdout.splitlines()
     assert first == Model.load(run).predict(toy_sources(60)[0], beam=1).text

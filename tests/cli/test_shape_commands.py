@@ -85,6 +85,20 @@ def test_best_answers_of_an_acceptor(regard: Command, folders: dict[str, Path]) 
     assert "2 best answers were asked for, and this model has one for each source" in refused.err
 
 
+def test_a_line_that_is_no_text_begins_none(regard: Command, folders: dict[str, Path]) -> None:
+    """A language model begins a text at a blank line, and only there."""
+    begun, refused = regard("predict", folders["language"] / "run", stdin=b"\n\xff\n").out.splitlines()
+    assert begun.strip()
+    assert refused == ""
+
+
+def test_outputs_without_a_source_have_no_ratio_to_it(regard: Command, folders: dict[str, Path]) -> None:
+    result = regard("predict", folders["language"] / "run", "--max-ratio", "2", stdin=b"a b\n")
+    assert (result.code, result.out) == (2, "")
+    told = "max_ratio (2.0) compares an output with the text it is made of, and this model reads none: leave it out"
+    assert told in " ".join(result.err.split())
+
+
 def test_a_sample_for_a_blank_line(regard: Command, folders: dict[str, Path]) -> None:
     result = regard("predict", folders["language"] / "run", "--sample", "--nbest", "5", "--seed", "2", stdin=b"\n")
     assert [line.split("\t")[0] for line in result.out.splitlines()] == ["1"] * 5

@@ -15,7 +15,19 @@ from regard.report import display_width, read_log
 from regard.run import demo as run_demo
 from regard.run.folder import RunFolder
 from regard.run.model import Model
-from regard.training import Ended, LeftOut, Progress, Sampled, Shown, Skipped, Started, Stepped, Validated, Warned
+from regard.training import (
+    Ended,
+    LeftOut,
+    Progress,
+    Sampled,
+    Saved,
+    Shown,
+    Skipped,
+    Started,
+    Stepped,
+    Validated,
+    Warned,
+)
 from tests.cli.conftest import Command
 from tests.toys import toy_pairs, write_tsv
 
@@ -156,6 +168,7 @@ def test_progress_tells_damage_skips_and_gains(monkeypatch: pytest.MonkeyPatch) 
         Validated(Progress(step=1300), 1e6, {}, False),
         Sampled(Progress(step=1300), (Shown("a [b]", "A [B]", "A [B]"), Shown("c", "C", "\x1b[2J"))),
         Warned(Progress(step=1300), "flat", "the loss [red] is flat"),
+        Saved(Progress(step=1300)),
         Ended(Progress(step=2000, seconds=3723.0), "2,000 steps done"),
         monkeypatch=monkeypatch,
     )
@@ -169,6 +182,7 @@ def test_progress_tells_damage_skips_and_gains(monkeypatch: pytest.MonkeyPatch) 
         "  a [b] → A [B] ✓",
         "  c → \ufffd[2J ≠ C",
         "warning at step 1,300: the loss [red] is flat",
+        "saved step 1,300",
         "training ended after 1 h 2 min: 2,000 steps done; evaluating",
     ]
 

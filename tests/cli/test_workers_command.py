@@ -42,6 +42,15 @@ def test_workers_are_not_started_by_workers(pairs: Path, regard: Command, monkey
     assert "this is one of several processes already, so --workers cannot start more; leave it out" in result.err
 
 
+def test_restarts_of_torchrun_do_not_start_anew(pairs: Path, regard: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"RANK": "0", "WORLD_SIZE": "2", MEETING: "nowhere", "TORCHELASTIC_MAX_RESTARTS": "3"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = regard("train", pairs, "--overwrite")
+    assert result.code == 2
+    assert "--overwrite would delete what is saved at every restart that torchrun --max-restarts allows" in result.err
+
+
 def test_one_process_has_no_one_to_share_a_model_with(pairs: Path, regard: Command, tmp_path: Path) -> None:
     result = regard("train", pairs, f"run={tmp_path / 'run'}", "model.width=16", "training.parallel=fsdp")
     assert result.code == 2

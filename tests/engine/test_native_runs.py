@@ -2,16 +2,18 @@
 
 import pytest
 
-from regard.cli.engines import check_engine, searched_by
+from regard.cli.engines import WORTH, check_engine, searched_by
 from regard.engine import library as library_module
 from regard.engine.library import WHERE, loaded
-from regard.errors import ModelError, UsageError
+from regard.engine.prepared import Prepared
+from regard.errors import ModelError, ResourceError, UsageError
 from regard.run.folder import RunFolder
-from regard.run.joint import JointModel
+from regard.run.joint import JointModel, checksums
 from regard.run.model import Model
-from regard.run.native import prepare_run, with_engine
+from regard.run.native import prepare_model, prepare_run, with_engine
 from regard.search import Constraint, SearchOptions
 from tests.toys import toy_sources
+from tests.untrained import untrained_run
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -125,8 +127,74 @@ def test_the_engine_is_used_by_itself_where_a_run_was_prepared(model, capsys):
     (model.folder / "engine.bin").write_bytes(b"nothing")
     assert searched_by(model, "auto") is model
     assert "torch searches, for engine.bin cannot be used: " in capsys.readouterr().err
-    with pytest.raises(UsageError, match="--engine fast: there is no such engine; choose auto, torch or native"):
+    with pytest.raises(UsageError, match="--engine fast: there is no such engine; choose auto, torch, native or ctra"):
         check_engine("fast")
+
+
+def test_a_large_file_has_its_engine_made_in_32_bits(model, capsys, tmp_path):
+    """Nobody has asked for it, so nobody may lose exactness by it."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_text("a b\n" * 40)
+    large.write_text("a b c d\n" * (WORTH // 8))
+    for files in ([], [str(small)], [str(tmp_path)], [str(tmp_path / "nowhere")]):
+        assert searched_by(model, "auto", files=files) is model
+    assert not (model.folder / "engine.bin").exists()
+    assert searched_by(model, "torch", files=[str(large)]) is model
+    assert capsys.readouterr().err == ""
+    made = searched_by(model, "auto", files=[str(small), str(large)])
+    assert made.engine is not None
+    assert not made.engine.quantised
+    told = capsys.readouterr().err
+    assert f"regard: made {model.folder / 'engine.bin'} (" in told
+    assert "MB, 32 bits) for a faster search; --engine torch does without it" in told
+    assert searched_by(model, "auto", files=[str(large)]).engine is not None
+    assert capsys.readouterr().err == ""
+    assert not (model.folder / "engine.json").exists()
+
+
+def test_an_engine_that_is_asked_for_is_made_in_8_bits(model, capsys):
+    assert searched_by(model, "native").engine.quantised
+    assert "MB, 8 bits, which change results a little) for a faster search" in capsys.readouterr().err
+
+
+def test_where_an_engine_cannot_be_made_by_itself_torch_searches(model, capsys, tmp_path, monkeypatch):
+    large = tmp_path / "large"
+    large.write_text("a b c d\n" * (WORTH // 8))
+    shaw = {"kind": "transformer", "heads": 2, "positions": "relative"}
+    strange = Model.load(untrained_run(tmp_path / "strange", seed=1, model={"encoder": shaw, "decoder": shaw}))
+    assert searched_by(strange, "auto", files=[str(large)]) is strange
+    both = JointModel([model, model])
+    assert searched_by(both, "auto", files=[str(large)]) is both
+    monkeypatch.setattr("regard.run.native.os.access", lambda *_: False)
+    assert searched_by(model, "auto", files=[str(large)]) is model
+    monkeypatch.setattr("regard.run.native.os.access", lambda *_: True)
+    monkeypatch.setattr("regard.engine.container.replace_file", _no_room)
+    assert searched_by(model, "auto", files=[str(large)]) is model
+    assert capsys.readouterr().err == ""
+    assert not (model.folder / "engine.bin").exists()
+
+
+def _no_room(path, content):
+    raise ResourceError(f"{path}: there is no room")
+
+
+def test_a_file_of_other_weights_is_made_again_with_all_that_stands_beside_it(model):
+    assert prepare_model(model, int8=False) == ""
+    weights = {name: weight.detach() + 0.01 for name, weight in model.system.named_parameters()}
+    RunFolder(model.folder).write_weights(weights)
+    with pytest.raises(ModelError, match=r"weights.safetensors: holds other weights than the model; load"):
+        with_engine(model)
+    again = with_engine(Model.load(model.folder))
+    assert not again.engine.quantised
+    assert Prepared(model.folder).engine.setting("weights") == again.engine.engine.setting("weights")
+
+
+def test_predictions_of_files_belong_to_the_engine(model):
+    plain = checksums(model)
+    own = checksums(with_engine(model))
+    assert own.keys() - plain.keys() == {"engine.bin"}
+    prepare_run(model.system, RunFolder(model.folder), int8=False)
+    assert checksums(with_engine(model))["engine.bin"] != own["engine.bin"]
 
 
 def test_several_models_are_searched_by_torch(model):

@@ -14,12 +14,11 @@ from regard.insight import at_items, capture, even, intervene, point, replace, s
 from regard.insight.intervene import Change
 from regard.models import EncoderDecoder, Memory
 from regard.models.attending import RecurrentState
-from regard.nn import Site, TransformerDecoderLayer
+from regard.nn import CellName, Site, TransformerDecoderLayer
 from regard.search import Request, Search, SearchOptions
 from regard.special import START
-from tests.families import family
+from tests.families import FAMILIES, family, recurrent_encoder
 
-FAMILIES = ("transformer post", "transformer relative", "transformer rotary", "bahdanau gru", "bahdanau gru_cho")
 SOURCES = ([4, 5, 6, 7], [8, 4], [5, 5, 4])
 TARGETS = ([5, 6, 7], [8, 8, 4], [4, 6, 5])
 CROSS = Site("decoder", "cross")
@@ -59,9 +58,9 @@ def test_every_site_can_be_changed_in_both_modes(name: str) -> None:
     plain = system.token_log_probabilities(given)
     found = sites(system)
     assert {site.part for site in found} == {"encoder", "decoder"}
-    assert {site.kind for site in found} == (
-        {"embedding", "self", "cross", "ffn"} if name.startswith("transformer") else {"embedding", "cell", "cross"}
-    )
+    if name in ("transformer post", "bahdanau gru"):
+        kinds = {"embedding", "self", "cross", "ffn"} if name.startswith("tr") else {"embedding", "cell", "cross"}
+        assert {site.kind for site in found} == kinds
     for site in found:
         with intervene({site: lambda value, _: value}):
             torch.testing.assert_close(system.token_log_probabilities(given), plain, rtol=0, atol=1e-9)
@@ -72,6 +71,27 @@ def test_every_site_can_be_changed_in_both_modes(name: str) -> None:
         assert (forced - plain).abs().max() > 1e-5, site
         torch.testing.assert_close(forced, one_by_one, rtol=0, atol=1e-9, msg=str(site))
     torch.testing.assert_close(system.token_log_probabilities(given), plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("two_way", [False, True])
+@torch.no_grad()
+def test_changed_states_of_an_encoder_are_what_it_ends_with(cell: CellName, two_way: bool) -> None:
+    encoder = recurrent_encoder(9, cell, layers=2, two_way=two_way).double().eval()
+    source = source_ids(SOURCES)
+    plain, vector = encoder.encode(source), torch.linspace(-1, 1, 10 if two_way else 5, dtype=torch.float64)
+    with intervene({Site("encoder", "cell", 1): replace(vector)}):
+        changed = encoder.encode(source)
+    torch.testing.assert_close(changed.summary, vector.expand(3, -1))
+    assert changed.layers is not None
+    assert plain.layers is not None
+    torch.testing.assert_close(changed.layers[1][:, 0], vector.expand(3, -1))
+    assert torch.equal(changed.layers[1][:, 1:], plain.layers[1][:, 1:])
+    assert torch.equal(changed.layers[0], plain.layers[0])
+    with capture() as captured:
+        seen = encoder.encode(source)
+    assert captured.values
+    assert all(torch.equal(one, other) for one, other in zip(seen.layers or (), plain.layers, strict=True))
 
 
 ATTENTION: list[tuple[Change, str]] = [(silence(1), "silence"), (point(0, 0), "point"), (even(), "even")]

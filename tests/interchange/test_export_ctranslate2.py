@@ -39,6 +39,8 @@ CASES = {
     "relative, post": {"both": {"positions": "relative", "furthest": 20, "norm": "post", "score": "dot"}},
     "relative_bias": {"both": {"positions": "relative_bias", "furthest": 8, "buckets": 8, "norm": "post"}},
     "rotary": {"tie": "none", "both": {"positions": "rotary", "activation": "swiglu", "key_heads": 1}},
+    "gates with biases": {"both": {"activation": "swiglu", "feedforward_bias": True}},
+    "silu and geglu": {"encoder": {"activation": "silu"}, "decoder": {"activation": "geglu"}},
     "alibi in the decoder": {"decoder": {"positions": "alibi", "heads": 3}},
     "other parts": {"tie": "none"},
     "other sides": {

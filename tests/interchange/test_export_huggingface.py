@@ -39,6 +39,7 @@ CASES = {
     "marian, target tied": (TWO, {"tie": "target", "both": {"norm": "post", "activation": "gelu"}}),
     "marian, none tied": (MORE, {"tie": "none", "both": {"norm": "post", "score": "bilinear", "key_heads": 1}}),
     "marian, of an odd width": (ONE, {"width": 9, "both": {"norm": "post", "heads": 3}}),
+    "marian, as published": (ONE, {"tie": "all", "output_bias": True, "both": {"norm": "post", "activation": "silu"}}),
     "marian, other parts": (TWO, {"both": {"norm": "post"}}),
     "pegasus, other parts": (TWO, {"both": {"norm": "pre"}}),
     "pegasus, all tied": (ONE, {"tie": "all", "both": {"norm": "pre"}}),

@@ -30,12 +30,25 @@ REFUSED = {
             for side in ("encoder", "decoder")
             for name in ("none", "learned", "relative", "relative_bias", "rotary", "alibi")
         ),
-        ({"encoder": {"activation": "swiglu"}}, r"`model\.encoder\.activation` is swiglu, .* only relu and gelu"),
+        ({"encoder": {"activation": "swiglu"}}, r"`model\.encoder\.activation` is swiglu, .* only relu, gelu, silu"),
         ({"decoder": {"activation": "gelu"}}, r"`activation` is relu in the encoder and gelu in the decoder, .* one"),
         ({"decoder": {"norm": "post"}}, r"`norm` is pre in the encoder and post in the decoder, .* post on both sides"),
         ({"decoder": {"score": "additive"}}, r"`model\.decoder\.score` is additive, .* \(scaled_dot, dot, bilinear\)"),
+        ({"decoder": {"embedding_scale": False}}, r"`embedding_scale` is true on one side only, and its layouts"),
+        ({"encoder": {"waves": "halves"}}, r"`waves` differ between encoder and decoder, and its layouts"),
+        (
+            {side: {"norm_epsilon": 1e-3} for side in ("encoder", "decoder")},
+            r"`norm_epsilon` is 0\.001, and its layouts have 1e-05",
+        ),
     ],
     "ctranslate2": [
+        *(
+            ({side: {"norm_kind": "rms"}}, rf"`model\.{side}\.norm_kind` is rms, and only layer norms are exported")
+            for side in ("encoder", "decoder")
+        ),
+        ({"encoder": {"embedding_norm": True}}, r"`model\.encoder\.embedding_norm` is true, and no norm of embeddings"),
+        ({"decoder": {"head_width": 3}}, r"decoder\.head_width` is 3, .* shares of `model\.width` \(16 for 4 heads\)"),
+        ({"decoder": {"norm_epsilon": 0.25}}, r"`norm_epsilon` is 1e-05 in the encoder and 0\.25 in the decoder"),
         ({"encoder": RNN}, r"`model\.encoder\.kind` is rnn, and there are only Transformers there"),
         ({"decoder": RNN}, r"`model\.decoder\.kind` is rnn, and there are only Transformers there"),
         ({"encoder": {"kind": "bag"}}, r"`model\.encoder\.kind` is bag, and there are only Transformers there"),
@@ -61,8 +74,19 @@ def test_other_shapes_and_activations_are_refused():
     with pytest.raises(ModelError, match=r"`model\.shape` is acceptor, and there are only encoder-decoders there"):
         refuse(other, "ctranslate2")
     encoder = section({}).encoder.model_copy(update={"activation": "tanh"})
-    with pytest.raises(ModelError, match=r"activation` is tanh, and there are only relu and gelu and swiglu"):
+    with pytest.raises(ModelError, match=r"activation` is tanh, and there are only relu, gelu, silu, swiglu, geglu"):
         refuse(section({}).model_copy(update={"encoder": encoder}), "ctranslate2")
+
+
+@pytest.mark.parametrize(("setting", "columns"), [("factors", (2,)), ("attributes", (2, 3))])
+def test_sources_that_are_not_only_text_are_refused(setting, columns, tmp_path):
+    model = random_model()
+    data = model.recipe.data.model_copy(update={setting: columns})
+    recipe = model.recipe.model_copy(update={"data": data})
+    other = Model(recipe=recipe, system=model.system, texts=model.texts, folder=model.folder)
+    with pytest.raises(ModelError, match=rf"to ctranslate2: it reads `data\.{setting}`, and there is only text"):
+        export(other, tmp_path / "out", to="ctranslate2")
+    assert not list(tmp_path.iterdir())
 
 
 def another_width(model: Model) -> None:

@@ -1,5 +1,6 @@
 """Paired comparisons against sacrebleu and a plain loop."""
 
+import math
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ from sacrebleu.significance import PairedTest
 from regard.errors import DataError, UsageError
 from regard.metrics import metric
 from regard.metrics.comparison import compare
+from regard.metrics.resampling import resampled_totals
 
 WORDS = ("the", "a", "cat", "dog", "sees", "likes", "no", "big", "small", "house", "tree", "runs")
 
@@ -80,6 +82,25 @@ def test_the_same_outputs_do_not_differ() -> None:
 def test_what_cannot_be_compared(count: int, options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         compare(metric("exact"), ["a"] * count, ["b"] * count, [["a"]] * count, **options)
+
+
+def test_resamples_of_empty_references_alone_say_nothing() -> None:
+    """Their error rates have no end; of the others the p-value is that of a plain count."""
+    first, other, references = ["a", "x", "c"], ["b", "y", "c"], [["a"], [""], ["c"]]
+    found = compare(metric("WER"), first, other, references, resamples=400)
+    statistics = [metric("WER").statistics(outputs, references) for outputs in (first, other)]
+    drawn = [resampled_totals(one, resamples=400, seed=12345) for one in statistics]
+    kept = [row for row in range(400) if drawn[0][row, 1] > 0]
+    assert 300 < len(kept) < 400
+    differences = [100 * (drawn[1][row, 0] - drawn[0][row, 0]) / drawn[0][row, 1] for row in kept]
+    mean = sum(differences) / len(kept)
+    far = sum(abs(one - mean) >= found.value - 1e-9 for one in differences)
+    assert found.p_value == pytest.approx((far + 1) / (len(kept) + 1))
+    assert found.p_value > 0.1
+    assert math.isfinite(found.low)
+    assert math.isfinite(found.high)
+    with pytest.raises(DataError, match="WER is inf and inf: error rates of empty references have no end and cannot"):
+        compare(metric("WER"), ["a", "b"], ["c", "d"], [[""], [""]], resamples=10)
 
 
 def test_outputs_of_other_numbers_are_refused() -> None:

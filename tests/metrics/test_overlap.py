@@ -145,7 +145,7 @@ def test_a_thousand_segments_with_a_thousand_resamples_are_quick() -> None:
     start = time.process_time()
     for name in ("BLEU", "chrF"):
         evaluate(metric(name), hypotheses, [[target] for target in targets])
-    assert time.process_time() - start < 4
+    assert time.process_time() - start < 2
 
 
 def test_unknown_tokenisation_and_order_are_refused() -> None:

@@ -216,6 +216,9 @@ def test_every_setting_of_search_arrives() -> None:
     expected = SearchOptions(beam=3, length_penalty=0.5, max_length=20, max_ratio=1.5, best=1)
     assert search_options(section) == expected
     assert search_options(section, beam=1).beam == 1
+    bounded = search_options(section, max_length=7, max_ratio=None)
+    assert (bounded.max_length, bounded.max_ratio) == (7, None)
+    assert search_options(section, measured=False).max_ratio is None
     assert (search_options(section, best=9).beam, search_options(section, best=9).best) == (9, 9)
     assert search_options(section, beam=4, best=2).beam == 4
     rules = {"length_formula": "gnmt", "coverage_penalty": 0.3, "min_length": 2, "block_ngrams": 3, "stopping": "early"}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,9 @@ def started(recipe: Path, run: Path, *arguments: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
+Start = Callable[..., AbstractContextManager["subprocess.Popen[bytes]"]]
+
+
 def said_in(run: Path) -> Path:
     return run.with_suffix(".said")
 
@@ -101,13 +104,13 @@ def latest(run: Path) -> int:
     return max(Checkpoints(run / "checkpoints").steps(), default=0)
 
 
-def kill_and_compare(folder: Path, kills: int, steps: int) -> list[float]:
+def kill_and_compare(folder: Path, kills: int, steps: int, start: Start = started) -> list[float]:
     """Seconds that each survivor lived on; the run that was broken ends as the one that was not."""
     recipe = write_recipe(folder, f"training.steps={steps}")
     with started(recipe, folder / "straight") as process:
         assert process.wait(timeout=240) == 0, said_in(folder / "straight").read_text()
     draw, lived, run = random.Random(kills), [], folder / "broken"
-    with started(recipe, run, "--max-restarts", str(kills)) as process:
+    with start(recipe, run, "--max-restarts", str(kills)) as process:
         for number in range(kills):
             target = int((number + draw.random()) * (steps - 30) / kills)
             wait_until(lambda target=target: latest(run) >= target, STARTING, f"step {target}")
@@ -119,7 +122,8 @@ def kill_and_compare(folder: Path, kills: int, steps: int) -> list[float]:
             lived.append(wait_until(lambda other=ranks[1 - victim]: not alive(other), 30, "the end of the survivor"))
         code, said = process.wait(timeout=240), said_in(run).read_text()
     assert code == 0, said
-    assert said.count("was ended by SIGKILL. All workers start again") == kills
+    if start is started:
+        assert said.count("was ended by SIGKILL. All workers start again") == kills
     assert "Traceback" not in said
     one, other = RunFolder(folder / "straight"), RunFolder(run)
     assert one.weights.read_bytes() == other.weights.read_bytes()

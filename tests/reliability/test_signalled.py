@@ -191,7 +191,6 @@ def wait_for_progress(process: "subprocess.Popen[bytes]", log: Path) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.long
 def test_the_command_in_a_process_of_its_own(place: Path, tally: Tally) -> None:
     """Two of eight signals come while modules are still being loaded."""
     draw = random.Random(6)

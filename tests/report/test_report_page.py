@@ -11,7 +11,7 @@ import pytest
 from regard.metrics import Score
 from regard.report import AlignmentPicture, ReportData, Sample, SetScore, TrainingPoint, ValidationPoint, render_report
 from regard.report.markup import content_hash
-from regard.report.sections import figure, marked
+from regard.report.sections import figure, marked, score_table
 
 EVIL = "<script>alert('1')</script>\"><img src=x onerror=alert(1)>"
 VOID = {"meta", "link", "img", "br", "wbr", "circle", "rect", "line", "polyline"}
@@ -179,6 +179,14 @@ def test_a_run_that_has_not_validated_shows_its_loss_and_says_so() -> None:
     assert "Loss per token" in text
     assert "Training has not validated yet." in text
     assert "Nothing was skipped, cut or found suspicious." in text
+
+
+def test_an_error_rate_beyond_the_bar_is_an_arrow_at_its_end() -> None:
+    for value, beyond in ((99.0, False), (100.0, False), (100.5, True), (240.0, True)):
+        score = Score(name="TER", value=value, low=value - 5, high=value + 5, signature="s", count=9)
+        drawn = score_table([SetScore(set_name="test", score=score)])
+        assert ('<path class="point"' in drawn) is beyond
+        assert ('<circle class="point"' in drawn) is not beyond
 
 
 def test_of_a_single_set_the_first_four_scores_are_large() -> None:

@@ -108,12 +108,21 @@ def test_its_alignment_of_letters_is_in_reading_order(tmp_path: Path) -> None:
     np.testing.assert_allclose(picture.weights, steps[::-1], atol=1e-6)
 
 
-def test_what_reads_from_left_to_right_is_refused(backwards: Model, tmp_path: Path) -> None:
-    for asked in ({"prefix": "A"}, {"constraint": Constraint(forbid=("A",))}):
-        with pytest.raises(
-            UsageError, match=r"writes from right to left.*leave them out, or ask a model that writes from"
-        ):
-            backwards.predict("a b", **asked)
+def test_it_keeps_to_what_is_demanded(backwards: Model) -> None:
+    assert backwards.predict("a b", prefix="C A").text.startswith("C A")
+    for source in ("a b", "c a b", "b"):
+        demanded = Constraint(forbid=("A",), force=("C B",), matching=r"\w( \w)+")
+        text = backwards.predict(source, constraint=demanded).text
+        assert "A" not in text
+        assert "C B" in text
+        only = Constraint(only=("C A B", "B A", "A C"))
+        assert backwards.predict(source, constraint=only).text in only.only
+    told = backwards.predict("a b", prefix="A", constraint=Constraint(forbid=("A",)))
+    assert not told.outputs
+    assert "the output must begin with 'A'" in told.remark
+
+
+def test_it_cannot_be_exported(backwards: Model, tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=r"exported to huggingface: it writes from right to left \(text.reverse_target"
     ):

@@ -52,11 +52,13 @@ PHRASES = [("ab",), ("a", "b a"), ("a b",), ("-a", "b-"), ("ab", "abb", "b"), ("
 @pytest.mark.parametrize("phrases", PHRASES)
 def test_phrases_are_found_as_whole_words(phrases: tuple[str, ...]) -> None:
     never, every = forbidding(phrases), forcing(phrases)
+    turned = forbidding(phrases, backwards=True), forcing(phrases, backwards=True)
     for text in texts("ab -", 6):
         found = [re.search(whole_word(phrase), text) is not None for phrase in phrases]
         assert [contains(text, phrase) for phrase in phrases] == found
         assert accepted(never, text) is not any(found)
         assert accepted(every, text) is all(found)
+        assert [accepted(one, text[::-1]) for one in turned] == [not any(found), all(found)]
 
 
 def test_words_of_all_alphabets_have_edges() -> None:
@@ -105,9 +107,10 @@ PATTERNS = [
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_match_what_python_matches(pattern: str) -> None:
-    automaton = matching(pattern)
+    automaton, turned = matching(pattern), matching(pattern, backwards=True)
     for text in texts("abc", 5) + texts("a1 -", 4) + texts("]-.(", 3):
-        assert accepted(automaton, text) is (re.fullmatch(pattern, text) is not None), text
+        matched = re.fullmatch(pattern, text) is not None
+        assert (accepted(automaton, text), accepted(turned, text[::-1])) == (matched, matched), text
 
 
 @st.composite
@@ -131,12 +134,12 @@ def patterns(draw: st.DrawFn, depth: int = 3) -> str:
 @settings(max_examples=150, deadline=None)
 @given(pattern=patterns(), other=patterns())
 def test_drawn_patterns_and_what_two_of_them_match(pattern: str, other: str) -> None:
-    one, two = matching(pattern), matching(other)
+    one, two, turned = matching(pattern), matching(other), matching(pattern, backwards=True)
     both = intersect(one, two)
     assert both is not None
     for text in texts("abd", 4):
         first, second = (re.fullmatch(each, text) is not None for each in (pattern, other))
-        assert (accepted(one, text), accepted(two, text)) == (first, second)
+        assert (accepted(one, text), accepted(two, text), accepted(turned, text[::-1])) == (first, second, first)
         assert accepted(both, text) is (first and second)
 
 
@@ -210,9 +213,10 @@ def test_too_many_phrases_are_refused() -> None:
 def test_one_of_many_lines() -> None:
     drawn = random.Random(1)
     lines = {"".join(drawn.choices("ab ", k=drawn.randint(1, 6))) for _ in range(200)}
-    automaton = one_of(tuple(lines))
+    automaton, turned = one_of(tuple(lines)), one_of(tuple(lines), backwards=True)
     for text in texts("ab ", 6):
-        assert accepted(automaton, text) is (text in lines)
+        assert accepted(automaton, text) is accepted(turned, text[::-1]) is (text in lines)
+    assert repr(min(line[::-1] for line in lines)[::-1]) in turned.told
     with pytest.raises(UsageError, match="the list of the only outputs there may be is empty"):
         one_of(("",))
 
@@ -227,10 +231,11 @@ def tags_are_good(tags: list[str], count: int) -> bool:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_tags_are_well_formed(count: int) -> None:
-    automaton = tagging(("X", "XY"), count)
+    automaton, turned = tagging(("X", "XY"), count), tagging(("X", "XY"), count, backwards=True)
     for length in range(5):
         for tags in itertools.product(("O", "B-X", "I-X", "B-XY", "I-XY"), repeat=length):
             assert accepted(automaton, " ".join(tags)) is tags_are_good(list(tags), count)
+            assert accepted(turned, " ".join(tags)[::-1]) is tags_are_good(list(tags), count)
     assert not accepted(automaton, "O" * count if count > 1 else "")
 
 
@@ -259,14 +264,14 @@ def rows(words: list[str], depth: int) -> list[list[tuple[str, str]]]:
 def test_brackets_are_all_trees_over_the_words(words: list[str]) -> None:
     expected = trees(words, 2)
     found: set[str] = set()
-    for closing in (False, True):
-        automaton = bracketing(("S", "N"), tuple(words), closing=closing, deepest=2)
+    for closing, backwards in itertools.product((False, True), repeat=2):
+        automaton = bracketing(("S", "N"), tuple(words), closing=closing, deepest=2, backwards=backwards)
         left = [("", automaton.start)]
         found = set()
         while left:
             text, state = left.pop()
             if automaton.accepts(state):
-                found.add(text)
+                found.add(text[::-1] if backwards else text)
             signs = "() SN" + "".join(words)
             left += [(text + sign, after) for sign in signs if (after := automaton.next(state, sign)) is not None]
         assert found == {labelled if closing else plain for plain, labelled in expected}

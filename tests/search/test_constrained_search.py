@@ -22,12 +22,14 @@ from regard.search.constraints import (
     matching,
     number_table,
     one_of,
+    surfaces_of,
     tagging,
 )
 from regard.search.constraints import lifted as lifting
+from regard.search.constraints.pattern import beginning
 from regard.search.constraints.phrases import contains
 from regard.special import END
-from regard.text import ByteTokenizer, CharacterTokenizer, PieceTokenizer, WordTokenizer
+from regard.text import BackwardTokenizer, ByteTokenizer, CharacterTokenizer, PieceTokenizer, WordTokenizer
 from regard.text.utf8 import reserved_surfaces
 from tests.markov import Found, Markov, every_output, which
 
@@ -36,27 +38,33 @@ Test = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class Demand:
-    """An automaton, and the same demand by other means."""
+    """An automaton, another that reads texts from right to left, and the same demand by other means."""
 
     automaton: Automaton
+    backwards: Automaton
     holds: Test
+
+
+def both(make: Callable[..., Automaton], *given: object, holds: Test, **more: object) -> Demand:
+    return Demand(make(*given, **more), make(*given, **more, backwards=True), holds)
 
 
 def demands() -> list[Demand]:
     tags = re.compile(r"(O|B-X( I-X)*)( O| B-X( I-X)*)*")
     return [
-        Demand(forbidding(("ab", "b a")), lambda text: not (contains(text, "ab") or contains(text, "b a"))),
-        Demand(forbidding(("a",)), lambda text: not contains(text, "a")),
-        Demand(forcing(("ab",)), lambda text: contains(text, "ab")),
-        Demand(forcing(("a", "b")), lambda text: contains(text, "a") and contains(text, "b")),
-        Demand(forcing(("é",)), lambda text: contains(text, "é")),
-        Demand(one_of(("ab", "a b", "ba ab", "é")), lambda text: text in ("ab", "a b", "ba ab", "é")),
-        Demand(matching("a*b*"), lambda text: re.fullmatch("a*b*", text) is not None),
-        Demand(matching(r"\w+( \w+)?"), lambda text: re.fullmatch(r"\w+( \w+)?", text) is not None),
-        Demand(number_table(("1",), "same"), lambda text: set(re.findall(r"\d+", text)) == {"1"}),
-        Demand(number_table(("1", "12"), "only"), lambda text: set(re.findall(r"\d+", text)) <= {"1", "12"}),
-        Demand(bracketing(("a",), ("b",), deepest=2), lambda text: text in ("(a b)", "(a (a b))")),
-        Demand(tagging(("X",), 2), lambda text: tags.fullmatch(text) is not None and len(text.split()) == 2),
+        both(forbidding, ("ab", "b a"), holds=lambda text: not (contains(text, "ab") or contains(text, "b a"))),
+        both(forbidding, ("a",), holds=lambda text: not contains(text, "a")),
+        both(forcing, ("ab",), holds=lambda text: contains(text, "ab")),
+        both(forcing, ("a", "b"), holds=lambda text: contains(text, "a") and contains(text, "b")),
+        both(forcing, ("é",), holds=lambda text: contains(text, "é")),
+        both(one_of, ("ab", "a b", "ba ab", "é"), holds=lambda text: text in ("ab", "a b", "ba ab", "é")),
+        both(matching, "a*b*", holds=lambda text: re.fullmatch("a*b*", text) is not None),
+        both(matching, r"\w+( \w+)?", holds=lambda text: re.fullmatch(r"\w+( \w+)?", text) is not None),
+        both(beginning, "a b", holds=lambda text: text.startswith("a b")),
+        both(number_table, ("1",), "same", holds=lambda text: set(re.findall(r"\d+", text)) == {"1"}),
+        both(number_table, ("1", "12"), "only", holds=lambda text: set(re.findall(r"\d+", text)) <= {"1", "12"}),
+        both(bracketing, ("a",), ("b",), deepest=2, holds=lambda text: text in ("(a b)", "(a (a b))")),
+        both(tagging, ("X",), 2, holds=lambda text: tags.fullmatch(text) is not None and len(text.split()) == 2),
     ]
 
 
@@ -66,10 +74,15 @@ TEXTS += [b"(a", b"b)", b")", b"O", b"O ", b" O", b"B-X", b" I-X", b"I-X ", b"B-
 MARGINS = [(b"", b""), (b" ", b""), (b"", b" ")]
 
 
-def text_of(surfaces: list[bytes], margin: tuple[bytes, bytes], tokens: tuple[int, ...]) -> str | None:
-    """What `decode` makes of tokens; None where it is no text of one line."""
-    joined = b"".join(surfaces[token] for token in tokens)
+def text_of(
+    surfaces: list[bytes], margin: tuple[bytes, bytes], tokens: tuple[int, ...], backwards: bool = False
+) -> str | None:
+    """What `decode` makes of tokens; None where it is no text of one line, or of whole characters from the end on."""
+    each = [surfaces[token] for token in tokens]
+    joined = b"".join(each[::-1] if backwards else each)
     try:
+        if backwards:
+            "".join(one.decode() for one in each)
         text = joined.removeprefix(margin[0]).removesuffix(margin[1]).decode()
     except UnicodeDecodeError:
         return None
@@ -85,8 +98,9 @@ def found_by(scorer: Markov, requests: list[Request]) -> dict[int, Finished]:
     return found
 
 
-def lifted(chosen: list[Demand], surfaces: list[bytes], margin: tuple[bytes, bytes]) -> Lifted:
-    return lift_all([demand.automaton for demand in chosen], Surfaces(surfaces, margin))
+def lifted(chosen: list[Demand], surfaces: list[bytes], margin: tuple[bytes, bytes], backwards: bool = False) -> Lifted:
+    automata = [demand.backwards if backwards else demand.automaton for demand in chosen]
+    return lift_all(automata, Surfaces(surfaces, margin, backwards=backwards))
 
 
 worlds = {
@@ -95,18 +109,25 @@ worlds = {
     "chosen": st.lists(st.sampled_from(DEMANDS), min_size=1, max_size=2),
     "seed": st.integers(0, 10**6),
     "limit": st.integers(1, 4),
+    "backwards": st.booleans(),
     "explored": st.sampled_from([0, 3000]),  # with 0, ways to an end are looked for as in the largest automata
 }
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(**worlds)
 def test_a_wide_beam_finds_the_best_of_all_outputs_that_satisfy(
-    words: list[bytes], margin: tuple[bytes, bytes], chosen: list[Demand], seed: int, limit: int, explored: int
+    words: list[bytes],
+    margin: tuple[bytes, bytes],
+    chosen: list[Demand],
+    seed: int,
+    limit: int,
+    backwards: bool,
+    explored: int,
 ) -> None:
     surfaces = [*reserved_surfaces("?"), *words]
     scorer = Markov(vocabulary=len(surfaces), seed=seed)
-    constraint = lifted(chosen, surfaces, margin)
+    constraint = lifted(chosen, surfaces, margin, backwards)
     if constraint.goal:
         explored = 3000  # only a bound is known of what is demanded in large automata
     options = SearchOptions(beam=3000, best=3000, max_length=limit, max_ratio=None)
@@ -117,7 +138,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_that_satisfy(
     good = {
         tokens
         for tokens in everything
-        if (text := text_of(surfaces, margin, tokens)) is not None and all(one.holds(text) for one in chosen)
+        if (text := text_of(surfaces, margin, tokens, backwards)) is not None and all(one.holds(text) for one in chosen)
     }
     expected = []
     for tokens in every_output(range(4, len(surfaces)), limit):
@@ -136,7 +157,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_that_satisfy(
         assert f"no output of at most {limit} tokens is as demanded" in finished.reason
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(**worlds, beam=st.integers(1, 4), sample=st.booleans())
 def test_whatever_comes_out_satisfies_and_something_does_if_anything_can(
     words: list[bytes],
@@ -144,6 +165,7 @@ def test_whatever_comes_out_satisfies_and_something_does_if_anything_can(
     chosen: list[Demand],
     seed: int,
     limit: int,
+    backwards: bool,
     explored: int,
     beam: int,
     sample: bool,
@@ -151,11 +173,11 @@ def test_whatever_comes_out_satisfies_and_something_does_if_anything_can(
     surfaces = [*reserved_surfaces("?"), *words]
     scorer = Markov(vocabulary=len(surfaces), seed=seed, spread=3.0)
     options = SearchOptions(beam=beam, best=beam, sample=sample, max_length=limit, max_ratio=None, seed=seed * sample)
-    request = Request(0, which(0), 3, options, constraint=lifted(chosen, surfaces, margin))
+    request = Request(0, which(0), 3, options, constraint=lifted(chosen, surfaces, margin, backwards))
     with patch.object(lifting, "MOST_EXPLORED", explored):
         (finished,) = found_by(scorer, [request]).values()
     everything = [(), *every_output(range(4, len(surfaces)), limit + 1)]
-    texts = [text_of(surfaces, margin, tokens) for tokens in everything]
+    texts = [text_of(surfaces, margin, tokens, backwards) for tokens in everything]
     possible = any(text is not None and all(one.holds(text) for one in chosen) for text in texts)
     if possible and not finished.hypotheses:  # a bound that is not the shortest way forbade it, and it is said
         assert explored == 0
@@ -167,7 +189,7 @@ def test_whatever_comes_out_satisfies_and_something_does_if_anything_can(
     if sample and possible:
         assert len(finished.hypotheses) == beam
     for one in finished.hypotheses:
-        text = text_of(surfaces, margin, one.tokens)
+        text = text_of(surfaces, margin, one.tokens, backwards)
         assert text is not None
         assert all(demand.holds(text) for demand in chosen)
     if not possible:
@@ -280,17 +302,32 @@ def tokenizers() -> list[object]:
     ]
 
 
+@pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("tokenizer", tokenizers(), ids=lambda one: one.unit)
-def test_real_vocabularies(tokenizer: WordTokenizer) -> None:
+def test_real_vocabularies(tokenizer: WordTokenizer | BackwardTokenizer, backwards: bool) -> None:
     cases: list[tuple[list[Automaton], Test]] = [
-        ([forbidding(("cat", "the"))], lambda text: not re.search(r"\b(cat|the)\b", text)),
-        ([forcing(("the cat", "dog"))], lambda text: contains(text, "the cat") and contains(text, "dog")),
-        ([one_of(tuple(LINES))], lambda text: text in LINES),
-        ([matching(r"the \w+ is \w+")], lambda text: re.fullmatch(r"the \w+ is \w+", text) is not None),
-        ([number_table(("12", "7"), "same")], lambda text: set(re.findall(r"\d+", text)) == {"12", "7"}),
-        ([forbidding(("cat",)), one_of(tuple(LINES))], lambda text: text in LINES and not re.search(r"\bcat\b", text)),
+        ([forbidding(("cat", "the"), backwards=backwards)], lambda text: not re.search(r"\b(cat|the)\b", text)),
+        (
+            [forcing(("the cat", "dog"), backwards=backwards)],
+            lambda text: contains(text, "the cat") and contains(text, "dog"),
+        ),
+        ([one_of(tuple(LINES), backwards=backwards)], lambda text: text in LINES),
+        (
+            [matching(r"the \w+ is \w+", backwards=backwards)],
+            lambda text: re.fullmatch(r"the \w+ is \w+", text) is not None,
+        ),
+        (
+            [number_table(("12", "7"), "same", backwards=backwards)],
+            lambda text: set(re.findall(r"\d+", text)) == {"12", "7"},
+        ),
+        (
+            [forbidding(("cat",), backwards=backwards), one_of(tuple(LINES), backwards=backwards)],
+            lambda text: text in LINES and not re.search(r"\bcat\b", text),
+        ),
     ]
-    surfaces = Surfaces([tokenizer.surface(id_) for id_ in range(tokenizer.size)], tokenizer.margin)
+    if backwards:
+        tokenizer = BackwardTokenizer(tokenizer)
+    surfaces = surfaces_of(tokenizer)
     scorer = Markov(vocabulary=tokenizer.size, seed=1, spread=1.0) if tokenizer.size < 90 else Flat(tokenizer.size)
     for automata, holds in cases:
         constraint = lift_all(automata, surfaces)
@@ -298,7 +335,9 @@ def test_real_vocabularies(tokenizer: WordTokenizer) -> None:
             state = constraint.start
             for id_ in tokenizer.encode(line).ids:
                 state = None if state is None else constraint.advance(state, id_)
-            assert (state is not None and constraint.may_end(state)) is holds(line)
+            parts = any(0x80 <= tokenizer.surface(id_)[0] < 0xC0 for id_ in tokenizer.encode(line).ids)
+            if not (backwards and parts):  # bytes that go on come before that which they go on from
+                assert (state is not None and constraint.may_end(state)) is holds(line)
         for options in (SearchOptions(beam=1, max_length=40), SearchOptions(sample=True, best=3, max_length=40)):
             (finished,) = found_by(scorer, [Request(0, which(0), 20, options, constraint=constraint)]).values()
             assert finished.hypotheses

@@ -13,7 +13,10 @@ from regard.search.risk import UTILITIES
 TEXTS = ["the cat sat", "the cat sat down", "a dog", "the cat", "the cat sat"]
 
 
-@pytest.mark.parametrize("name", [name for name in UTILITIES if name not in ("bracket_F1", "span_F1")])
+OWN_FORM = ("bracket_F1", "span_F1", "AER", "squared_error")
+
+
+@pytest.mark.parametrize("name", [name for name in UTILITIES if name not in OWN_FORM])
 def test_expected_utility_is_that_of_a_double_loop(name: str) -> None:
     measure = utility(name, tokenize="none")
     weights = [0.1, 0.4, 0.2, 0.2, 0.1]
@@ -28,6 +31,18 @@ def test_expected_utility_is_that_of_a_double_loop(name: str) -> None:
         assert decision.expected[row] == pytest.approx(total, abs=1e-9)
     best = max(range(5), key=lambda number: (round(float(decision.expected[number]), 9), -number))
     assert decision.order[0] == best
+
+
+def test_alignments_and_numbers_are_candidates_too() -> None:
+    """Of alignments the one that shares most links with the others, of numbers the one nearest to their mean."""
+    links = ["0-0 1-1", "0-0 1-1 2-2", "0-1", "0-0 1-1 2-2"]
+    aligned = minimum_risk(links, measure=utility("AER"))
+    expected = [-(0 + 20 + 100 + 20) / 4, -(20 + 0 + 100 + 0) / 4, -(100 + 100 + 0 + 100) / 4]
+    assert aligned.expected[:3] == pytest.approx(expected)
+    assert aligned.order == (1, 0, 2)
+    numbers = minimum_risk(["1", "2.5", "6"], measure=utility("squared_error"))
+    assert numbers.expected == pytest.approx([-(1.5**2 + 25) / 3, -(1.5**2 + 3.5**2) / 3, -(25 + 3.5**2) / 3])
+    assert numbers.order == (1, 0, 2)
 
 
 def test_samples_count_as_often_as_they_were_drawn_and_lists_by_probability() -> None:

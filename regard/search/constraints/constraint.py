@@ -11,7 +11,7 @@ from regard.errors import UsageError
 from regard.search.constraints.automaton import Automaton
 from regard.search.constraints.lifted import Lifted, lift_all
 from regard.search.constraints.literals import bracketing, one_of, tagging
-from regard.search.constraints.pattern import matching
+from regard.search.constraints.pattern import beginning, matching
 from regard.search.constraints.phrases import checked, contains, forbidding, forcing, number_table, numbers_in
 from regard.search.constraints.surfaces import Surfaces, surfaces_of
 from regard.search.constraints.table import Table, intersect
@@ -25,13 +25,14 @@ KEPT = 256
 class Constraint:
     """Demands on the text of an output; all that are made hold together.
 
-    `forbid` and `force` are phrases that must not and must be in it, as whole words; of the `glossary`, pairs of source
-    and target, a target is forced where its source is in the source. The output is one of the lines of `only`, matches
-    the whole pattern `matching`, is a tree of brackets with the labels of `brackets` over the words of the source (each
-    closed with its label if `closing`), or tags O, B-X and I-X with the labels of `bio`, one for each word. `numbers`:
-    all of the source's, only those, or exactly the same.
+    `begin` is what it begins with; `forbid` and `force` are phrases that must not and must be in it, as whole words; of
+    the `glossary`, pairs of source and target, a target is forced where its source is in the source. The output is one
+    of the lines of `only`, matches the whole pattern `matching`, is a tree of brackets with the labels of `brackets`
+    over the words of the source (each closed with its label if `closing`), or tags O, B-X and I-X with the labels of
+    `bio`, one for each word. `numbers`: all of the source's, only those, or exactly the same.
     """
 
+    begin: str = ""
     forbid: tuple[str, ...] = ()
     force: tuple[str, ...] = ()
     glossary: tuple[tuple[str, str], ...] = ()
@@ -74,10 +75,11 @@ class Constraint:
         fields["glossary"] = tuple((source, target) for source, target in record.get("glossary", ()))
         return Constraint(**fields)
 
-    def tables(self) -> list[Table]:
+    def tables(self, *, backwards: bool = False) -> list[Table]:
         """The demands that are the same for every source, as tables."""
-        found = [forbidding(tuple(self.forbid))] if self.forbid else []
-        return found if self.matching is None else [*found, matching(self.matching)]
+        found = [forbidding(tuple(self.forbid), backwards=backwards)] if self.forbid else []
+        found += [beginning(self.begin, backwards=backwards)] if self.begin else []
+        return found if self.matching is None else [*found, matching(self.matching, backwards=backwards)]
 
     def forced(self, source: str) -> tuple[str, ...]:
         """The phrases that the output for a source must have."""
@@ -91,8 +93,8 @@ class Constrainer:
     def __init__(self, constraint: Constraint, surfaces: Surfaces) -> None:
         self.constraint = constraint
         self.surfaces = surfaces
-        self._same = _merged(constraint.tables())
-        self._only = None if constraint.only is None else one_of(constraint.only)
+        self._same = _merged(constraint.tables(backwards=surfaces.backwards))
+        self._only = None if constraint.only is None else one_of(constraint.only, backwards=surfaces.backwards)
         if constraint.brackets:  # what no source can mend is refused before the first
             bracketing(constraint.brackets, ("word",))
         if constraint.bio:
@@ -128,19 +130,19 @@ class Constrainer:
         return found
 
     def _automata(self, forced: tuple[str, ...], numbers: tuple[str, ...], words: tuple[str, ...]) -> list[Automaton]:
-        one = self.constraint
+        one, backwards = self.constraint, self.surfaces.backwards
         tables = [*self._same]
         if forced:
-            tables.append(forcing(forced))
+            tables.append(forcing(forced, backwards=backwards))
         if one.numbers:
-            tables.append(number_table(numbers, one.numbers))
+            tables.append(number_table(numbers, one.numbers, backwards=backwards))
         found: list[Automaton] = [*_merged(tables)]
         if self._only is not None:
             found.append(self._only)
         if one.brackets:
-            found.append(bracketing(one.brackets, words, closing=one.closing))
+            found.append(bracketing(one.brackets, words, closing=one.closing, backwards=backwards))
         if one.bio:
-            found.append(tagging(one.bio, len(words)))
+            found.append(tagging(one.bio, len(words), backwards=backwards))
         return found
 
 

@@ -2,6 +2,8 @@
 
 A grammar says which pieces can come next; `Literals` makes it an automaton over characters. The pieces that can come
 are sorted, so that a state is a range of them that begin alike, and even a hundred thousand lines need no tree.
+All of them can be made for a text that is read `backwards`, from its last character to its first; pieces are turned
+around, then, and come in the opposite order.
 """
 
 from bisect import bisect_left, bisect_right
@@ -159,6 +161,7 @@ class Lines:
     """One of some lines, and nothing else."""
 
     lines: tuple[str, ...]
+    backwards: bool = False
     shortest: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,7 +169,8 @@ class Lines:
 
     @property
     def told(self) -> str:
-        return f"the output must be one of {len(self.lines):,} given lines ({listed(self.lines[:3])} ...)"
+        shown = [line[::-1] if self.backwards else line for line in self.lines[:3]]
+        return f"the output must be one of {len(self.lines):,} given lines ({listed(shown)} ...)"
 
     @property
     def start(self) -> bool:
@@ -187,12 +191,12 @@ class Lines:
 
 
 @lru_cache(maxsize=16)
-def one_of(lines: tuple[str, ...]) -> Literals:
+def one_of(lines: tuple[str, ...], *, backwards: bool = False) -> Literals:
     """The whole text must be one of some lines."""
-    kept = tuple(sorted({line for line in lines if line}))
+    kept = tuple(sorted({line[::-1] if backwards else line for line in lines if line}))
     if not kept:
         raise UsageError("the list of the only outputs there may be is empty; write one on each line of it")
-    return Literals(Lines(kept))
+    return Literals(Lines(kept, backwards))
 
 
 Bracketing = tuple[int, tuple[str, ...], str]
@@ -248,14 +252,59 @@ class Brackets:
         return sum(len(word) + 1 for word in self.words[read:]) + max(len(stack), 1)
 
 
+@dataclass(frozen=True, eq=False)
+class BracketsBackwards(Brackets):
+    """The same from the last bracket to the first: each is met where it closes, and is over where it opens."""
+
+    def choices(self, state: Hashable) -> tuple[str, ...]:
+        read, stack, before = cast(Bracketing, state)
+        found = [*self._closes(state), *self._opens(state)]
+        if before != "end" and read < len(self.words) and stack:
+            found.append(f"{self.words[-1 - read][::-1]} ")
+        return tuple(sorted(set(found)))
+
+    def _closes(self, state: Hashable) -> list[str]:
+        read, stack, before = cast(Bracketing, state)
+        if before == "end" or read == len(self.words) or len(stack) == self.deepest:
+            return []
+        return [f"{label[::-1]})" for label in (self.labels if self.closing else ("",))]
+
+    def _opens(self, state: Hashable) -> list[str]:
+        read, stack, before = cast(Bracketing, state)
+        if before not in ("word", "open") or (len(stack) == 1 and read < len(self.words)):
+            return []
+        space = " " if len(stack) > 1 else ""
+        return [f"{label[::-1]}({space}" for label in ((stack[-1],) if self.closing else self.labels)]
+
+    def after(self, state: Hashable, piece: str) -> Bracketing:
+        read, stack, _ = cast(Bracketing, state)
+        if piece in self._opens(state):
+            return (read, stack[:-1], "open" if len(stack) > 1 else "end")
+        if piece in self._closes(state):
+            return (read, (*stack, piece[:-1][::-1]), "close")
+        return (read + 1, stack, "word")
+
+    def least(self, state: Hashable) -> int:
+        read, stack, before = cast(Bracketing, state)
+        if before == "end":
+            return 0
+        return sum(len(word) + 1 for word in self.words[: len(self.words) - read]) + max(len(stack), 1)
+
+
 def bracketing(
-    labels: tuple[str, ...], words: tuple[str, ...], *, closing: bool = False, deepest: int = 100
+    labels: tuple[str, ...],
+    words: tuple[str, ...],
+    *,
+    closing: bool = False,
+    deepest: int = 100,
+    backwards: bool = False,
 ) -> Literals:
     """The text must be a tree of labelled brackets over some words."""
     _refuse_parts("label of brackets", labels, " ()\n")
     if not words:
         raise UsageError("a tree of brackets needs words, and the source has none")
-    return Literals(Brackets(labels=labels, words=words, closing=closing, deepest=deepest))
+    kind = BracketsBackwards if backwards else Brackets
+    return Literals(kind(labels=labels, words=words, closing=closing, deepest=deepest))
 
 
 Tagging = tuple[int, str]
@@ -296,10 +345,30 @@ class Tags:
         return max(0, 2 * (self.count - read) - (read == 0))
 
 
-def tagging(labels: tuple[str, ...], count: int) -> Literals:
+@dataclass(frozen=True, eq=False)
+class TagsBackwards(Tags):
+    """The same from the last tag to the first: I-X needs a B-X or I-X that is still to come."""
+
+    def choices(self, state: Hashable) -> tuple[str, ...]:
+        read, label = cast(Tagging, state)
+        if read == self.count:
+            return ()
+        first = read == self.count - 1
+        kinds = "B" if first else "BI"
+        tags = [f"{kind}-{one}" for one in ((label,) if label else self.labels) for kind in kinds]
+        tags += [] if label else ["O"]
+        return tuple(sorted(tag[::-1] if first else f"{tag[::-1]} " for tag in tags))
+
+    def after(self, state: Hashable, piece: str) -> Tagging:
+        read, _ = cast(Tagging, state)
+        kind, _, label = piece.removesuffix(" ")[::-1].partition("-")
+        return (read + 1, label if kind == "I" else "")
+
+
+def tagging(labels: tuple[str, ...], count: int, *, backwards: bool = False) -> Literals:
     """The text must be a well-formed sequence of so many tags."""
     _refuse_parts("label of tags", labels, " \n")
-    return Literals(Tags(labels=labels, count=count))
+    return Literals((TagsBackwards if backwards else Tags)(labels=labels, count=count))
 
 
 def _refuse_parts(what: str, labels: tuple[str, ...], signs: str) -> None:

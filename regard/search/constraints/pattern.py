@@ -8,7 +8,7 @@ A pattern becomes a non-deterministic automaton (Thompson 1968), and this a dete
 its states (Rabin & Scott 1959).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NoReturn
 
@@ -27,11 +27,11 @@ NAMED = {"d": str.isdecimal, "w": is_word, "s": str.isspace}
 
 
 @lru_cache(maxsize=64)
-def matching(pattern: str) -> Table:
-    """The whole text must match a pattern."""
+def matching(pattern: str, *, backwards: bool = False) -> Table:
+    """The whole text must match a pattern; `backwards`, it is read from its last character to its first."""
     if "\n" in pattern:
         raise UsageError(f"the pattern {pattern!r} has a line break in it, and outputs are lines; take it out")
-    network = _Parser(pattern).parse()
+    network = _Parser(pattern, backwards=backwards).parse()
     sets = list(dict.fromkeys(one for edges in network.edges for one, _ in edges))
     classes, parts = Classes.divide(sets)
     columns = dict(zip(sets, parts, strict=True))
@@ -67,6 +67,12 @@ def matching(pattern: str) -> Table:
         last_marks=np.zeros(len(following), dtype=np.int64),
         accepting=np.array(accepting),
     )
+
+
+def beginning(text: str, *, backwards: bool = False) -> Table:
+    """The text must begin with another, of which every sign is meant as it is."""
+    signs = "".join(sign if sign.isalnum() else f"\\{sign}" for sign in text)
+    return replace(matching(f"{signs}.*", backwards=backwards), told=f"the output must begin with {text!r}")
 
 
 @dataclass(slots=True)
@@ -130,8 +136,9 @@ _Part = _Some | _Chain | _Choice | _Repeated
 class _Parser:
     """Reads a pattern by recursive descent."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, backwards: bool) -> None:
         self.pattern = pattern
+        self.backwards = backwards
         self.place = 0
         self.depth = 0
         self.network = _Network()
@@ -267,7 +274,7 @@ class _Parser:
                 network.edges[start].append((characters, end))
                 return end
             case _Chain(parts):
-                for one in parts:
+                for one in reversed(parts) if self.backwards else parts:
                     start = self._build(one, start)
                 return start
             case _Choice(parts):

@@ -1,5 +1,7 @@
 """Phrases that must not or must be in an output, and its numbers, as tables.
 
+All of them can be made for a text that is read `backwards`, from its last character to its first.
+
 A phrase is read as whole words: where it begins or ends with a letter, a digit or a low line, no such character may
 stand next to it. So `cat` is in "a cat." and not in "concatenate".
 """
@@ -25,13 +27,13 @@ def listed(phrases: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def forbidding(phrases: tuple[str, ...]) -> Table:
+def forbidding(phrases: tuple[str, ...], *, backwards: bool = False) -> Table:
     """No phrase may be in the text."""
-    return _table(checked(phrases), forbid=True)
+    return _table(checked(phrases), forbid=True, backwards=backwards)
 
 
 @lru_cache(maxsize=256)
-def forcing(phrases: tuple[str, ...]) -> Table:
+def forcing(phrases: tuple[str, ...], *, backwards: bool = False) -> Table:
     """Every phrase must be in the text."""
     found = checked(phrases)
     if len(found) > MOST_MARKS:
@@ -39,7 +41,7 @@ def forcing(phrases: tuple[str, ...]) -> Table:
             f"{len(found)} phrases are to be in one output, and there may be {MOST_MARKS}; a glossary forces only "
             "those whose source is in a line"
         )
-    return _table(found, forbid=False)
+    return _table(found, forbid=False, backwards=backwards)
 
 
 def checked(phrases: Sequence[str]) -> tuple[str, ...]:
@@ -53,8 +55,8 @@ def checked(phrases: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _table(phrases: tuple[str, ...], *, forbid: bool) -> Table:
-    finder = _Finder(phrases)
+def _table(phrases: tuple[str, ...], *, forbid: bool, backwards: bool) -> Table:
+    finder = _Finder(tuple(phrase[::-1] for phrase in phrases) if backwards else phrases)
     rows = Rows((frozenset[int](), False))
     following: list[list[int]] = [[0] * finder.classes.count]
     marks: list[list[int]] = [[0] * finder.classes.count]
@@ -162,10 +164,14 @@ def numbers_in(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def number_table(numbers: tuple[str, ...], which: Literal["all", "only", "same"]) -> Table:
+def number_table(numbers: tuple[str, ...], which: Literal["all", "only", "same"], *, backwards: bool = False) -> Table:
     """All of these numbers, only these, or both; a number is a run of digits, so that 1.5 and 1,5 have the same."""
     if which != "only" and len(numbers) > MOST_MARKS:
         raise UsageError(f"a line has {len(numbers)} numbers, and {MOST_MARKS} at most can be forced into one output")
+    told = {"all": "must have all of", "only": "may have no numbers but", "same": "must have exactly"}[which]
+    told = f"the output {told} the numbers of the source ({listed(numbers) or 'none'})"
+    if backwards:
+        numbers = tuple(number[::-1] for number in numbers)
     digits = sorted({digit for number in numbers for digit in number})
     classes, parts = Classes.divide([*map(Characters.one, digits), characters_that(str.isdecimal)])
     samples: list[str | None] = ["" if number in parts[-1] else None for number in range(classes.count)]
@@ -193,9 +199,8 @@ def number_table(numbers: tuple[str, ...], which: Literal["all", "only", "same"]
         last.append(bits.get(read, 0))
         accepting.append(known)
         place += 1
-    told = {"all": "must have all of", "only": "may have no numbers but", "same": "must have exactly"}[which]
     return Table(
-        told=f"the output {told} the numbers of the source ({listed(numbers) or 'none'})",
+        told=told,
         classes=classes,
         following=np.array(following, dtype=np.int32),
         marks=np.array(marks, dtype=np.int64),

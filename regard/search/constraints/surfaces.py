@@ -5,6 +5,10 @@ off the two ends of a text (`Tokenizer.margin`) is no part of it: in front, toke
 space that would go if the text ended here is held back until something follows. Bytes that are no whole character
 wait until they are one.
 
+Of a model that writes from right to left, everything is turned around: its text is read from its last character to its
+first, and so are the tokens. A part of a character would come before the character's beginning there, and is not
+permitted.
+
 No token with a line break is ever permitted: outputs are lines. UNKNOWN is not, either: nobody knows what it says.
 """
 
@@ -16,7 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from regard.special import END, PAD, START, UNKNOWN
-from regard.text import Tokenizer
+from regard.text import BackwardTokenizer, Tokenizer
 
 NEVER = 1 << 40
 
@@ -97,12 +101,19 @@ class Forest:
 class Surfaces:
     """A vocabulary as constraints see it."""
 
-    def __init__(self, surfaces: Sequence[bytes], margin: tuple[bytes, bytes] = (b"", b"")) -> None:
+    def __init__(
+        self, surfaces: Sequence[bytes], margin: tuple[bytes, bytes] = (b"", b""), *, backwards: bool = False
+    ) -> None:
         usable = [
             (token, surface)
             for token, surface in enumerate(surfaces)
             if token not in (PAD, UNKNOWN, START, END) and b"\n" not in surface
         ]
+        self.backwards = backwards
+        if backwards:
+            turned = ((token, _turned(surface)) for token, surface in usable)
+            usable = [(token, surface) for token, surface in turned if surface is not None]
+            margin = margin[1], margin[0]
         self.silent = np.array([token for token, surface in usable if not surface], dtype=np.int64)
         front, back = margin
         self.back = back.decode()
@@ -132,8 +143,17 @@ def surfaces_of(tokenizer: Tokenizer) -> Surfaces:
     found = _known.get(tokenizer)
     if found is None:
         each = [tokenizer.surface(id_) for id_ in range(tokenizer.size)]
-        found = _known[tokenizer] = Surfaces(each, tokenizer.margin)
+        backwards = isinstance(tokenizer, BackwardTokenizer)
+        found = _known[tokenizer] = Surfaces(each, tokenizer.margin, backwards=backwards)
     return found
+
+
+def _turned(surface: bytes) -> bytes | None:
+    """The characters from last to first; None where some are not whole."""
+    try:
+        return surface.decode()[::-1].encode()
+    except UnicodeDecodeError:
+        return None
 
 
 def read_whole(content: bytes) -> tuple[str, bytes]:
