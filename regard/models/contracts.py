@@ -10,7 +10,7 @@ Rows under search form a grid (S, K): memory is kept once per sentence, everythi
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -18,6 +18,10 @@ from regard.data.batch import Batch, Source, Sources
 from regard.errors import ModelError
 from regard.models.memory import Memory
 from regard.nn import Projection, StateSize
+from regard.nn.kept import Kept, Product, is_fixed
+
+FEW: Final = 128
+"""Rows up to which the output is made faster by weights that are laid out anew."""
 
 
 class State(Protocol):
@@ -94,6 +98,10 @@ class Decoder(nn.Module, ABC):
 
     output: nn.Linear
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._turned: Kept[Product] = Kept()
+
     @property
     def longest(self) -> int | None:
         """The most tokens it can read, START included; None where there is no such limit."""
@@ -110,6 +118,19 @@ class Decoder(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., D) → (..., V)."""
         return self.projection(hidden).logits()
+
+    def said(self, hidden: Tensor) -> Tensor:
+        """The logits of a step under search: (S, K, D) → (S, K, V)."""
+        sentences, beams, width = hidden.shape
+        if sentences * beams > FEW or not is_fixed(self):
+            return self.logits(hidden)
+        product = self._turned.get(self.output, lambda: Product.of(self.output))
+        return product(hidden.reshape(-1, width)).view(sentences, beams, -1)
+
+    def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
+        self._turned.forget()
+        return super().train(mode)
 
     @abstractmethod
     def start(self, memory: Memory) -> State:

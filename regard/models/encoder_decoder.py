@@ -45,5 +45,5 @@ class EncoderDecoder(System):
 
     def step(self, tokens: Tensor, state: State) -> Step:
         hidden, state = self.decoder.step(tokens, state)
-        logits = self.decoder.logits(hidden)
+        logits = self.decoder.said(hidden)
         return Step(logits=logits, normaliser=log_normaliser(logits), state=state)

@@ -18,6 +18,9 @@ from regard.nn import Projection, projected_cross_entropy
 MODERATE: Final = 45.0
 """A sum of exponentials between exp(±45) has lost nothing to the limits of single precision."""
 
+FEW: Final = 16
+"""So many numbers are sooner looked at one by one."""
+
 AT_A_TIME: Final = 1 << 18
 """Exponentials that are there at once."""
 
@@ -40,7 +43,12 @@ def log_normaliser(logits: Tensor) -> Tensor:
     """
     rows = logits.flatten(0, -2)
     at_a_time = max(1, AT_A_TIME // logits.size(-1))
-    found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
+    if len(rows) <= at_a_time:
+        found = rows.exp().sum(-1).log_()
+    else:
+        found = torch.cat([part.exp().sum(-1) for part in rows.split(at_a_time)]).log_()
+    if len(rows) <= FEW and all(-MODERATE < one < MODERATE for one in found.tolist()):
+        return found.view(logits.shape[:-1])
     extreme = ~(found.abs() < MODERATE)
     if bool(extreme.any()):
         found[extreme] = rows[extreme].logsumexp(-1)

@@ -1,84 +1,78 @@
-"""A decoder layer under search as plain calls, for layers that are made of the usual parts.
+"""Transformer layers under search as plain calls, where they are made of the usual parts.
 
 One step of a small model is many small products, and looking up modules, asking who watches and handing relations on
-takes as long as they do. What comes out is the same as from `TransformerDecoderLayer.step`.
+takes as long as they do. What comes out is the same as from `TransformerEncoderLayer.forward` and
+`TransformerDecoderLayer.step`; weights are laid out anew (`nn.kept`), and those of queries, keys and values are one.
 
-Shapes: S sentences, K beams, N source items, C entries of a past, G key heads, D width, E width of a head.
+Shapes: R rows (S · K), S sentences, K beams, N source items, C entries of a past, H heads, G key heads, D width,
+E width of a head.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.nn.attention import Attention, Keys
+from regard.nn.kept import Product
 from regard.nn.past import Past
 from regard.nn.scores import DotScore
-from regard.nn.transformer import Residual, TransformerDecoderLayer
+from regard.nn.transformer import Residual, TransformerDecoderLayer, TransformerEncoderLayer
 
-linear = functional.linear
 attention_of = functional.scaled_dot_product_attention
 
 
-@dataclass(frozen=True, slots=True)
-class Projected:
-    """A linear map, as its parameters."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    @classmethod
-    def of(cls, module: nn.Linear) -> "Projected":
-        return cls(module.weight, module.bias)
+def is_usual(attention: Attention | None) -> bool:
+    """Whether an attention has learned projections and a scaled product."""
+    if attention is None or attention.query is None or attention.key_value is None or attention.output is None:
+        return False
+    return attention.relative is None and type(attention.score) is DotScore
 
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """An attention with learned projections and a scaled product."""
+    """An attention: `asked` makes queries, scaled, and of what is read also keys and values."""
 
-    query: Projected
-    key_value: Projected
-    output: Projected
+    asked: Product
+    query: Product  # the first part of that
+    entry: Product  # the others
+    output: Product
     heads: int
     key_heads: int
-    scale: float
 
     @classmethod
-    def of(cls, attention: Attention) -> "Looking | None":
-        """None where the attention has other parts."""
-        query, key_value, output = attention.query, attention.key_value, attention.output
-        if query is None or key_value is None or output is None or attention.relative is not None:
-            return None
-        if type(attention.score) is not DotScore:
-            return None
+    def of(cls, attention: Attention, *, reads: bool) -> "Looking":
+        assert attention.query is not None
+        assert attention.key_value is not None
+        assert attention.output is not None
+        assert attention.score.scale is not None
+        linear, scales = [attention.query], [attention.score.scale]
+        if reads:
+            linear, scales = [*linear, attention.key_value], [*scales, 1.0]
+        asked, width = Product.of(*linear, scales=scales), attention.query.out_features
         return cls(
-            query=Projected.of(query),
-            key_value=Projected.of(key_value),
-            output=Projected.of(output),
+            asked=asked,
+            query=asked.part(0, width),
+            entry=asked.part(width, asked.weight.size(1)),
+            output=Product.of(attention.output),
             heads=attention.heads,
             key_heads=attention.key_heads,
-            scale=attention.score.scale,
         )
 
-    def look(self, states: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Context of states (S, K, D) among keys (S, G, N, E)."""
-        sentences, beams, _ = states.shape
-        query = linear(states, self.query.weight, self.query.bias).view(sentences, beams, self.heads, -1)
+    def look(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Context of queries (S, K, H, E) among keys (S, G, N, E): (R, D)."""
         context = attention_of(
-            query.transpose(1, 2),
-            keys,
-            values,
-            attn_mask=mask,
-            scale=self.scale,
-            enable_gqa=self.heads != self.key_heads,
+            query.transpose(1, 2), keys, values, attn_mask=mask, scale=1.0, enable_gqa=self.heads != self.key_heads
         )
-        joined = context.transpose(1, 2).reshape(sentences, beams, -1)
-        return linear(joined, self.output.weight, self.output.bias)
+        rows = query.size(0) * query.size(1)
+        return self.output(context.transpose(1, 2).reshape(rows, -1))
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A residual connection with its layer norm."""
+    """A layer norm."""
 
     size: tuple[int, ...]
     weight: Tensor
@@ -92,60 +86,81 @@ class Norm:
             return None
         return cls(norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
-    def of_states(self, states: Tensor) -> Tensor:
-        return functional.layer_norm(states, self.size, self.weight, self.bias, self.epsilon)
+    def __call__(self, states: Tensor) -> Tensor:
+        return torch.layer_norm(states, self.size, self.weight, self.bias, self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class LeanLayer:
-    """The parameters of a layer, which are the layer's own: nothing is copied."""
+    """The parameters of a layer, as its steps need them."""
 
     index: int
     itself: Looking
     cross: Looking | None
-    inner: Projected
-    outer: Projected
+    inner: Product
+    outer: Product
     norms: tuple[Norm, ...]
     norm_first: bool
 
     @classmethod
-    def of(cls, layer: TransformerDecoderLayer) -> "LeanLayer | None":
-        """None for a layer with other parts, or one that learns."""
-        itself, cross, feedforward = Looking.of(layer.attention), None, layer.feedforward
-        around = [layer.around_attention, layer.around_feedforward]
-        if layer.cross is not None and layer.around_cross is not None:
-            cross = Looking.of(layer.cross)
+    def of(cls, layer: TransformerDecoderLayer | TransformerEncoderLayer) -> "LeanLayer | None":
+        """None for a layer with other parts."""
+        around, cross = [layer.around_attention, layer.around_feedforward], None
+        if isinstance(layer, TransformerDecoderLayer) and layer.around_cross is not None:
             around.insert(1, layer.around_cross)
+            cross = layer.cross
         norms = [norm for one in around if (norm := Norm.of(one)) is not None]
-        usual = len(norms) == len(around) and (cross is None) is (layer.cross is None)
-        if layer.training or itself is None or not usual or feedforward.activation != "relu":
+        usual = is_usual(layer.attention) and (cross is None or is_usual(cross))
+        if not usual or len(norms) < len(around) or layer.feedforward.activation != "relu":
             return None
         return cls(
             index=layer.ffn_site.layer,
-            itself=itself,
-            cross=cross,
-            inner=Projected.of(feedforward.inner),
-            outer=Projected.of(feedforward.outer),
+            itself=Looking.of(layer.attention, reads=True),
+            cross=None if cross is None else Looking.of(cross, reads=False),
+            inner=Product.of(layer.feedforward.inner),
+            outer=Product.of(layer.feedforward.outer),
             norms=tuple(norms),
             norm_first=layer.around_attention.norm_first,
         )
 
-    def step(self, states: Tensor, past: Past, seen: Tensor, memory: Keys | None, mask: Tensor | None) -> Tensor:
-        """One more item for a grid of rows (S, K, D); `seen` is that of the past, (S, 1, K, C)."""
-        sentences, beams, _ = states.shape
+    def step(
+        self, rows: Tensor, grid: tuple[int, int], past: Past, seen: Tensor, memory: Keys | None, mask: Tensor | None
+    ) -> Tensor:
+        """One more item for the rows (R, D) of a grid (S, K); `seen` is that of the past, (S, 1, K, C)."""
         first, own, norms = self.norm_first, self.itself, self.norms
-        inside = norms[0].of_states(states) if first else states
-        new = linear(inside, own.key_value.weight, own.key_value.bias).view(sentences, beams, 2, own.key_heads, -1)
-        keys, values = past.add(self.index, new[:, :, 0], new[:, :, 1])
-        states = states + own.look(inside, keys, values, seen)
-        if not first:
-            states = norms[0].of_states(states)
+        query, key, value = self._asked(rows, grid)
+        keys, values = past.add(self.index, key, value)
+        rows = own.look(query, keys, values, seen).add_(rows)
+        rows = rows if first else norms[0](rows)
         if self.cross is not None and memory is not None:
-            inside = norms[1].of_states(states) if first else states
-            states = states + self.cross.look(inside, memory.keys, memory.values, mask)
-            if not first:
-                states = norms[1].of_states(states)
-        inside = norms[-1].of_states(states) if first else states
-        middle = functional.relu(linear(inside, self.inner.weight, self.inner.bias))
-        states = states + linear(middle, self.outer.weight, self.outer.bias)
-        return states if first else norms[-1].of_states(states)
+            query = self.cross.asked(norms[1](rows) if first else rows).view(*grid, self.cross.heads, -1)
+            rows = self.cross.look(query, memory.keys, memory.values, mask).add_(rows)
+            rows = rows if first else norms[1](rows)
+        return self.fed_forward(rows)
+
+    def read(self, rows: Tensor, grid: tuple[int, int], mask: Tensor | None) -> Tensor:
+        """All items of sequences (B, N) at once, each of which sees all: (R, D), mask (B, 1, 1, N) → (R, D)."""
+        query, key, value = self._asked(rows, grid)
+        rows = self.itself.look(query, key.transpose(1, 2), value.transpose(1, 2), mask).add_(rows)
+        return self.fed_forward(rows if self.norm_first else self.norms[0](rows))
+
+    def _asked(self, rows: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of what is read: (R, D) → (S, K, ·, E) each."""
+        own = self.itself
+        joined = own.asked(self.norms[0](rows) if self.norm_first else rows)
+        query, key, value = joined.view(*grid, own.heads + 2 * own.key_heads, -1).split(
+            (own.heads, own.key_heads, own.key_heads), dim=2
+        )
+        return query, key, value
+
+    def fed_forward(self, rows: Tensor) -> Tensor:
+        """The last part of the layer: (R, D) → (R, D)."""
+        inside = self.norms[-1](rows) if self.norm_first else rows
+        rows = self.outer(self.inner(inside).relu_()).add_(rows)
+        return rows if self.norm_first else self.norms[-1](rows)
+
+
+def lean_layers(layers: Sequence[TransformerDecoderLayer | TransformerEncoderLayer]) -> tuple[LeanLayer, ...]:
+    """All of them, or none where one of them has other parts."""
+    lean = [LeanLayer.of(layer) for layer in layers]
+    return tuple(one for one in lean if one is not None) if all(one is not None for one in lean) else ()

@@ -300,6 +300,7 @@ RANKING: Final = {
     "coverage_penalty": 0.0,
     "groups": 1,
     "diversity": 0.0,
+    "stopping": "exact",
 }
 """What hypotheses are ranked or kept apart by, and the values that mean nothing of the kind."""
 
@@ -339,6 +340,7 @@ def search_options(
         "block_ngrams": section.block_ngrams,
         "groups": groups,
         "diversity": section.diversity if groups > 1 else 0.0,
+        "stopping": "exact" if drawn else section.stopping,
         **sampling,
     }
     beam = -(-beam // groups) * groups

@@ -205,6 +205,9 @@ class SearchSection(Section):
         1, ge=1, le=1024, description="Groups of a diverse beam (Vijayakumar et al. 2018), which is made a multiple."
     )
     diversity: float = Field(0.5, ge=0, description="Of groups: the cost of a token that a group before has taken.")
+    stopping: Literal["exact", "early"] = Field(
+        "exact", description="A search ends when nothing better can come (exact), or when that is likely (early)."
+    )
     max_length: int = Field(256, ge=1, description="Tokens an output may have.")
     max_ratio: float = Field(3.0, gt=0, description="Tokens an output may have for each token of the source.")
     batch_sentences: int = Field(64, ge=1, description="Sentences that are searched at once.")

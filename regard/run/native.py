@@ -90,7 +90,7 @@ def engine_options(options: SearchOptions) -> EngineOptions:
 
 def beyond_beams(options: SearchOptions, constraint: Constraint | None) -> bool:
     """Whether a search is more than the beam that the engine has of its own."""
-    names = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
+    names = ("sample", "stochastic", "groups", "coverage_penalty", "stopping", "trace")
     others = any(getattr(options, name) != getattr(_USUAL, name) for name in names)
     return others or options.beam > WIDEST or constraint is not None
 

@@ -2,7 +2,8 @@
 
 A continuation that ends leaves the beam for the list of finished hypotheses, so a beam of 1 is greedy search. A
 sentence stops when no running hypothesis can still enter its n best (`SearchOptions.bound`, with the proof; it takes
-log p ≤ 0 for granted).
+log p ≤ 0 for granted). So do its rows, one by one: a row that cannot leaves the beam, and nothing comes in for it,
+for whatever does not lie above the bound lies below everything that does.
 
 Where phrases must come in, the best K may all have left them out. So the places of a beam are dealt to banks, by how
 much of what is demanded is there (Post & Vilar 2018; their banks count tokens, ours the progress of the automaton).
@@ -14,10 +15,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.search.grid import WORST, Continuations
+from regard.search.grid import WORST, Chosen, Continuations
 from regard.search.hypothesis import Hypothesis
 from regard.search.options import SearchOptions
 from regard.special import END
@@ -81,6 +84,54 @@ def best_continuations(
         rows=torch.where(one_by_one, places // first, rows.squeeze(2).gather(1, block)),
         tokens=torch.where(one_by_one, places % first, begin.gather(1, block) + (places - known) % BLOCK),
     )
+
+
+def best_alone(
+    scores: Sequence[float],
+    logits: Tensor,
+    *,
+    count: int,
+    forbidden: Collection[int],
+    normaliser: Tensor | None = None,
+    early: bool = False,
+) -> list[Chosen]:
+    """The same for one sentence, (K,), (K, V), in numpy: for so little, its calls cost less than those of torch."""
+    spoken = logits.detach().contiguous()
+    said = spoken.numpy()
+    blocks = max(0, said.shape[1] - FIRST) // BLOCK
+    first = said.shape[1] - blocks * BLOCK
+    assert all(token < first for token in forbidden), "what must not come out is among the first ids"
+    own = np.array(scores).reshape(-1, 1)
+    shift = np.zeros_like(said[:, :1]) if normaliser is None else normaliser.detach().numpy().reshape(-1, 1)
+    with np.errstate(invalid="ignore"):  # what is no number is found by the caller
+        values = said[:, :first] - shift + own  # (K, first)
+        values[:, [*forbidden, END] if early else list(forbidden)] = WORST
+        flat, known = values.ravel(), values.size
+        if blocks:
+            largest = torch.amax(spoken[:, first:].view(-1, blocks, BLOCK), 2).numpy()  # (K, blocks)
+            chosen = _largest((largest - shift + own).ravel(), count)  # (C',)
+            rows, begins = chosen // blocks, first + chosen % blocks * BLOCK
+            inside = said[rows[:, None], begins[:, None] + _INSIDE]  # (C', BLOCK)
+            flat = np.concatenate((flat, (inside - shift[rows] + own[rows]).ravel()))
+    places = _largest(flat, count)
+    best = flat[places]
+    order = np.argsort(-best, kind="stable")
+    found: list[Chosen] = []
+    for value, place in zip(best[order].tolist(), places[order].tolist(), strict=True):
+        row, token = divmod(place, first)
+        if place >= known:
+            block, token = divmod(place - known, BLOCK)
+            row, token = int(rows[block]), int(begins[block]) + token
+        found.append((value, row, token))
+    return found
+
+
+_INSIDE: Final = np.arange(BLOCK)
+
+
+def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Where the largest values stand, in any order."""
+    return np.argpartition(values, len(values) - count)[-count:] if count < len(values) else np.arange(len(values))
 
 
 def group_continuations(scores: Tensor, said: Tensor, groups: Tensor, *, options: SearchOptions) -> Continuations:
@@ -155,10 +206,11 @@ class Ranked:
         self.done.sort(key=lambda one: -one.score)
         del self.done[self.options.best :]
 
-    def is_open(self, log_probability: float) -> bool:
+    def is_open(self, log_probability: float, length: int) -> bool:
         if len(self.done) < self.options.best:
             return True
-        return self.options.bound(log_probability, self.limit) > self.done[-1].score
+        limit = self.limit if self.options.stopping == "exact" else min(length + 1, self.limit)
+        return self.options.bound(log_probability, limit) > self.done[-1].score
 
     @property
     def takes_cut(self) -> bool:

@@ -24,6 +24,15 @@ class Continuations:
     rows: Tensor  # (S, C) the row that is continued
     tokens: Tensor  # (S, C)
 
+    def listed(self) -> "list[list[Chosen]]":
+        """The same as numbers, sentence by sentence."""
+        parts = (self.values.tolist(), self.rows.tolist(), self.tokens.tolist())
+        return [list(zip(*one, strict=True)) for one in zip(*parts, strict=True)]
+
+
+Chosen = tuple[float, int, int]
+"""The log-probability of the whole, the row that is continued, and the token."""
+
 
 def merge(parts: Sequence[tuple[Tensor, Continuations]]) -> Continuations:
     """One for all sentences, from continuations of some each: (S',), (S', C')."""
@@ -56,70 +65,84 @@ class Grid:
     """The rows of all running sentences; of each sentence those in use stand first."""
 
     state: State
-    scores: Tensor  # (S, K) log-probabilities, with what was added; -inf where a row is not in use
-    samples: Tensor  # (S, K) the number each row was started with
+    values: list[list[float]]  # (S, K) log-probabilities, with what was added; -inf where a row is not in use
     tokens: Tensor  # (S, K) what each row reads next
+    numbers: Tensor | None  # (S, K) the number each row was started with; None where that is the first of all
 
     @classmethod
     def start(cls, state: State, rows: Sequence[int]) -> "Grid":
         """The first rows of new sentences, so many for each; `state` has one row for each."""
         shape = (len(rows), max(rows))
-        samples = torch.arange(shape[1]).expand(shape)
         return cls(
             state=state if shape[1] == 1 else state.select(None, torch.zeros(shape, dtype=torch.long)),
-            scores=torch.zeros(shape, dtype=torch.float64).where(samples < torch.tensor(rows).unsqueeze(1), WORST),
-            samples=samples,
+            values=[[0.0] * used + [WORST] * (shape[1] - used) for used in rows],
             tokens=torch.full(shape, START),
+            numbers=None if shape[1] == 1 else torch.arange(shape[1]).expand(shape),
         )
+
+    @property
+    def scores(self) -> Tensor:
+        """The values as a tensor (S, K)."""
+        return torch.tensor(self.values, dtype=torch.float64)
+
+    @property
+    def samples(self) -> Tensor:
+        """(S, K) the number each row was started with."""
+        return torch.zeros(self.tokens.shape, dtype=torch.long) if self.numbers is None else self.numbers
+
+    def sample(self, sentence: int, row: int) -> int:
+        """The number that a row was started with."""
+        return 0 if self.numbers is None else int(self.numbers[sentence, row])
 
     def join(self, other: "Grid") -> "Grid":
         """The sentences of both; the narrower grid gets rows that are not in use."""
-        beams = max(self.scores.size(1), other.scores.size(1))
+        beams = max(self.tokens.size(1), other.tokens.size(1))
         one, another = self._widen(beams), other._widen(beams)
+        first = one.numbers is None and another.numbers is None
         return Grid(
             state=one.state.join(another.state),
-            scores=torch.cat((one.scores, another.scores)),
-            samples=torch.cat((one.samples, another.samples)),
+            values=one.values + another.values,
             tokens=torch.cat((one.tokens, another.tokens)),
+            numbers=None if first else torch.cat((one.samples, another.samples)),
         )
 
     def _widen(self, beams: int) -> "Grid":
-        sentences, present = self.scores.shape
+        sentences, present = self.tokens.shape
         if present == beams:
             return self
         rows = torch.arange(beams).clamp(max=present - 1).expand(sentences, -1)
-        scores = self.scores.gather(1, rows)
-        scores[:, present:] = WORST
         return Grid(
             state=self.state.select(None, rows),
-            scores=scores,
-            samples=self.samples.gather(1, rows),
+            values=[one + [WORST] * (beams - present) for one in self.values],
             tokens=self.tokens.gather(1, rows),
+            numbers=None if self.numbers is None else self.numbers.gather(1, rows),
         )
 
     def advance(self, state: State, taken: Sequence[Taken]) -> "Grid":
         """The grid after a step; `state` is where its rows stand then."""
-        present = self.scores.size(1)
+        present = self.tokens.size(1)
         width = max(1, *(len(one.rows) for one in taken))
-        missing = [width - len(one.rows) for one in taken]
-        filled = list(zip(taken, missing, strict=True))
-        rows = torch.tensor([one.rows + [0] * empty for one, empty in filled])
-        moved = width != present or any(one.rows != list(range(present)) for one in taken)
+        filled = [(one, width - len(one.rows)) for one in taken]
+        numbers = self.numbers
+        if width != present or any(one.rows != list(range(present)) for one in taken):
+            rows = torch.tensor([one.rows + [0] * empty for one, empty in filled])
+            state = state.select(None, rows)
+            numbers = None if numbers is None else numbers.gather(1, rows)
         return Grid(
-            state=state.select(None, rows) if moved else state,
-            scores=torch.tensor([one.values + [WORST] * empty for one, empty in filled], dtype=torch.float64),
-            samples=self.samples.gather(1, rows) if moved else self.samples,
+            state=state,
+            values=[one.values + [WORST] * empty for one, empty in filled],
             tokens=torch.tensor([one.tokens + [PAD] * empty for one, empty in filled]),
+            numbers=numbers,
         )
 
     def keep(self, sentences: Sequence[int]) -> "Grid":
         """These sentences only, with no more rows than they need."""
         places = torch.tensor(sentences)
-        scores = self.scores[places]
-        beams = max(1, int((scores > WORST).sum(1).max()))
+        kept = [self.values[place] for place in sentences]
+        beams = max(1, *(sum(value > WORST for value in one) for one in kept))
         return Grid(
             state=self.state.select(places, torch.arange(beams).expand(len(sentences), -1)),
-            scores=scores[:, :beams],
-            samples=self.samples[places, :beams],
+            values=[one[:beams] for one in kept],
             tokens=self.tokens[places, :beams],
+            numbers=None if self.numbers is None else self.numbers[places, :beams],
         )

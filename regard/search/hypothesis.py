@@ -64,8 +64,8 @@ class Outcome(Protocol):
         """A row came to its end; `sample` is the number it was started with."""
         ...
 
-    def is_open(self, log_probability: float) -> bool:
-        """Whether running rows, the best of which has this log-probability, can still change the outcome."""
+    def is_open(self, log_probability: float, length: int) -> bool:
+        """Whether running rows of so many tokens, the best of which has this log-probability, can still change it."""
         ...
 
     @property

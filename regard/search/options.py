@@ -11,6 +11,7 @@ SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, "ty
 
 
 FORMULAS = ("plain", "gnmt")
+STOPPING = ("exact", "early")
 
 
 class Asking(TypedDict, total=False):
@@ -26,6 +27,7 @@ class Asking(TypedDict, total=False):
     groups: int
     diversity: float
     stochastic: bool
+    stopping: Literal["exact", "early"]
     trace: bool
 
 
@@ -57,6 +59,11 @@ class SearchOptions:
     in a row of `block_ngrams` = n. `groups` of a beam avoid, by `diversity` for each, the tokens that the groups before
     them take at the same step (Vijayakumar et al. 2018). `stochastic`: the beam is a sample without replacement (Kool
     et al. 2019); what it finds is ranked by perturbed log-probability. With `trace` the tree is told that was searched.
+
+    A search is over when no running hypothesis can enter the n best: with `stopping` = `exact` none that goes on up to
+    the longest length and says everything else for sure (`bound`), so that nothing is missed; with `early` none that
+    ends at once for sure. Scores seldom rise while a hypothesis goes on, but they may: `early` is a guess, with which
+    other systems begin (`early_stopping=False` of Transformers, which wants as many outputs as the beam is wide).
     """
 
     beam: int = 5
@@ -79,6 +86,7 @@ class SearchOptions:
     groups: int = 1
     diversity: float = 0.0
     stochastic: bool = False
+    stopping: Literal["exact", "early"] = "exact"
     trace: bool = False
 
     def __post_init__(self) -> None:
@@ -102,6 +110,10 @@ class SearchOptions:
             )
         if self.block_ngrams < 0:
             raise UsageError(f"block_ngrams must be 1 or more tokens, or 0 for none, not {self.block_ngrams}")
+        if self.stopping not in STOPPING:
+            raise UsageError(f"stopping must be one of {', '.join(STOPPING)}, not {self.stopping!r}")
+        if self.stopping == "early" and (self.sample or self.stochastic):
+            raise UsageError("early stopping has no effect on samples, which run to their own ends; leave it out")
         self._check_scores()
         self._check_groups()
         self._check_sampling()

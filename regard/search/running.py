@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.search.beam import Ranked
-from regard.search.grid import WORST, Taken
+from regard.search.grid import WORST, Chosen, Taken
 from regard.search.hypothesis import Outcome
 from regard.search.options import SearchOptions
 from regard.search.request import Request
@@ -81,6 +81,12 @@ class Running:
         self.history.append(taken)
         self.best = max(taken.values, default=WORST)
         self.steps += 1
+
+    def drop_hopeless(self, going: list[Chosen]) -> None:
+        """Take away what cannot change the outcome any more, of continuations that are wanted best first."""
+        if self.request.options.stopping == "exact":
+            while going and not self.outcome.is_open(going[-1][0], self.steps + 1):
+                going.pop()
 
     def path(self, row: int) -> tuple[list[int], list[float], list[float]]:
         """The tokens of a row, the log-probability of each, and what a language model adds to it."""

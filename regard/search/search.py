@@ -22,9 +22,9 @@ from torch import Tensor
 from regard.data.batch import join_sources
 from regard.errors import ModelError, UsageError
 from regard.models.contracts import Scorer, Step
-from regard.search.beam import best_continuations
+from regard.search.beam import best_alone, best_continuations
 from regard.search.choice import choose_alone, drop_contradictions, write_trace
-from regard.search.grid import WORST, Continuations, Grid, Taken, merge
+from regard.search.grid import WORST, Chosen, Continuations, Grid, Taken, merge
 from regard.search.hypothesis import Finished, Hypothesis, Parts
 from regard.search.options import SearchOptions
 from regard.search.request import Request
@@ -115,24 +115,25 @@ class Search:
         assert self._grid is not None
         if step.coverage is None and any(one.request.options.coverage_penalty for one in self._running):
             raise UsageError("coverage_penalty needs attention to the source, and this model has none; leave it out")
+        chosen = said = None
         if step.fusion is None and all(one.quick and not one.forced for one in self._running) and self._alike():
-            chosen, said = self._quickly(step), None
+            listed = self._quickly(step)
         else:
             told = step.log_probabilities if step.fusion is None else step.log_probabilities + step.fusion
             said = self._permitted(told)
             chosen = drop_contradictions(self._running, self._continuations(said))
-        if chosen.values.isnan().any():
+            listed = chosen.listed()
+        if any(value != value for one in listed for value, _, _ in one):
             raise ModelError("the model says NaN instead of probabilities; its weights are damaged or diverged")
         coverage = None if step.coverage is None else step.coverage.tolist()
-        listed = zip(*(part.tolist() for part in (chosen.values, chosen.rows, chosen.tokens)), strict=True)
         taken = []
-        for sentence, (one, (values, rows, tokens)) in enumerate(zip(self._running, listed, strict=True)):
+        for sentence, (one, continued) in enumerate(zip(self._running, listed, strict=True)):
             nodes: Nodes = {}
             covered = None if coverage is None else coverage[sentence]
-            if one.tracer is not None and said is not None:
+            if one.tracer is not None and said is not None and chosen is not None:
                 nodes = write_trace(one, sentence, self._grid, said, chosen, coverage=covered, fusion=step.fusion)
             told_of = Told(coverage=covered, fusion=None if step.fusion is None else step.fusion[sentence], nodes=nodes)
-            going = self._sort_out(sentence, list(zip(values, rows, tokens, strict=True)), told_of)
+            going = self._sort_out(sentence, continued, told_of)
             if not one.plain:
                 pairs = zip(going.rows, going.tokens, strict=True)
                 one.move(going.rows, going.tokens, covered, [nodes[pair] for pair in pairs] if nodes else [])
@@ -141,10 +142,10 @@ class Search:
             one.take(going)
         self._grid = self._grid.advance(step.state, taken)
 
-    def _sort_out(self, sentence: int, chosen: Sequence[tuple[float, int, int]], told: "Told") -> Taken:
-        """Continuations (value, row, token) that end go to the sentence's outcome, the others go on."""
+    def _sort_out(self, sentence: int, chosen: Sequence[Chosen], told: "Told") -> Taken:
+        """Continuations that end go to the sentence's outcome, the others go on."""
         one = self._running[sentence]
-        going: list[tuple[float, int, int]] = []
+        going: list[Chosen] = []
         for value, row, token in chosen:
             if value == WORST:
                 continue
@@ -157,6 +158,8 @@ class Search:
             found = self._finish(sentence, row, value, (value - before - added, added), covered)
             if one.tracer is not None:
                 one.tracer.decide(told.nodes[row, END], "ended", found.score)
+        if one.quick:
+            one.drop_hopeless(going)
         added_each = None
         if told.fusion is not None:
             added_each = [float(told.fusion[row, token]) for _, row, token in going]
@@ -172,20 +175,22 @@ class Search:
         options = self._running[0].request.options
         return all(one.request.options is options or one.request.options == options for one in self._running)
 
-    def _quickly(self, step: Step) -> Continuations:
+    def _quickly(self, step: Step) -> list[list[Chosen]]:
         """The best continuations, where nothing else is to be known."""
         assert self._grid is not None
-        options, early = self._running[0].request.options, None
-        if options.min_length:
-            early = torch.tensor([one.early for one in self._running])
+        options, logits, normaliser = self._running[0].request.options, step.logits, step.normaliser
+        count, forbidden = options.beam, never(options)
+        if len(self._running) == 1 and logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
+            one, shift = self._running[0], None if normaliser is None else normaliser[0]
+            return [
+                best_alone(
+                    self._grid.values[0], logits[0], count=count, forbidden=forbidden, normaliser=shift, early=one.early
+                )
+            ]
+        early = torch.tensor([one.early for one in self._running]) if options.min_length > 1 else None
         return best_continuations(
-            self._grid.scores,
-            step.logits,
-            count=options.beam,
-            forbidden=never(options),
-            normaliser=step.normaliser,
-            early=early,
-        )
+            self._grid.scores, logits, count=count, forbidden=forbidden, normaliser=normaliser, early=early
+        ).listed()
 
     def _permitted(self, said: Tensor) -> Tensor:
         """What was said, without what a sentence's own rules forbid; copied only where there are such rules."""
@@ -260,7 +265,7 @@ class Search:
             complete=last is not None,
             parts=parts,
         )
-        one.outcome.add(hypothesis, int(self._grid.samples[sentence, row]))
+        one.outcome.add(hypothesis, self._grid.sample(sentence, row))
         return hypothesis
 
     def _leave(self) -> list[Finished]:
@@ -269,7 +274,7 @@ class Search:
         finished: list[Finished] = []
         stay: list[int] = []
         for sentence, one in enumerate(self._running):
-            if one.steps < one.limit and one.best > WORST and one.outcome.is_open(one.best):
+            if one.steps < one.limit and one.best > WORST and one.outcome.is_open(one.best, one.steps):
                 stay.append(sentence)
                 continue
             if one.best > WORST:

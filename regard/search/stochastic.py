@@ -72,8 +72,8 @@ class Unreplaced:
         self.done = [one for one in self.done if one[0] >= both[-1]] if both else []
         return max(0, self.options.beam - len(self.done))
 
-    def is_open(self, log_probability: float) -> bool:
-        del log_probability  # a row that runs is among the K
+    def is_open(self, log_probability: float, length: int) -> bool:
+        del log_probability, length  # a row that runs is among the K
         return True
 
     @property

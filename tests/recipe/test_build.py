@@ -221,13 +221,13 @@ def test_every_setting_of_search_arrives() -> None:
     assert search_options(section, measured=False).max_ratio is None
     assert (search_options(section, best=9).beam, search_options(section, best=9).best) == (9, 9)
     assert search_options(section, beam=4, best=2).beam == 4
-    rules = {"length_formula": "gnmt", "coverage_penalty": 0.3, "min_length": 2, "block_ngrams": 3}
+    rules = {"length_formula": "gnmt", "coverage_penalty": 0.3, "min_length": 2, "block_ngrams": 3, "stopping": "early"}
     groups = {"groups": 2, "diversity": 0.4}
     section = SearchSection(beam=3, **rules, **groups)
     assert search_options(section) == SearchOptions(beam=4, **rules, **groups)
     assert search_options(section, groups=1, diversity=0.0).groups == 1
     drawn = search_options(section, sample=True, best=2)
-    assert (drawn.groups, drawn.coverage_penalty, drawn.min_length) == (1, 0.0, 2)
+    assert (drawn.groups, drawn.coverage_penalty, drawn.min_length, drawn.stopping) == (1, 0.0, 2, "exact")
     asked = search_options(section, stochastic=True, length_penalty=0.0)
     assert (asked.stochastic, asked.groups, asked.length_penalty) == (True, 1, 0.0)
 

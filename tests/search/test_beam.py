@@ -11,7 +11,7 @@ from regard.data.batch import make_batch, source_ids
 from regard.errors import ModelError
 from regard.models import EncoderDecoder
 from regard.search import Finished, Hypothesis, Request, Search, SearchOptions
-from regard.search.beam import best_continuations
+from regard.search.beam import best_alone, best_continuations
 from regard.search.options import normalised
 from regard.special import END, PAD, START, UNKNOWN
 from tests.families import FAMILIES, family
@@ -281,6 +281,79 @@ def test_the_best_of_a_large_vocabulary_equal_sorting_them_all(vocabulary: int, 
         real = found.values[sentence].isfinite()
         places = (found.rows * vocabulary + found.tokens)[sentence][real]
         assert places.tolist() == total.indices[sentence, :width][real].tolist()
+
+
+@pytest.mark.parametrize("vocabulary", [6, 33, 95, 96, 97, 160, 1000])
+@pytest.mark.parametrize("count", [1, 5, 12, 300, 700])
+@pytest.mark.parametrize("early", [False, True])
+def test_one_sentence_alone_chooses_as_among_others(vocabulary: int, count: int, early: bool) -> None:
+    """To the bit: values are made in the same order, whatever makes them."""
+    generator = torch.Generator().manual_seed(vocabulary + count)
+    scores = torch.randn(1, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(1, 4, vocabulary, generator=generator) * 3
+    logits[0, 0, :4] += 20.0
+    normaliser = logits.logsumexp(-1)
+    for shift in (normaliser, None):
+        given = {"count": count, "forbidden": (0, 1, 2)}
+        together = best_continuations(scores, logits, normaliser=shift, early=torch.tensor([early]), **given)
+        alone = best_alone(
+            scores[0].tolist(), logits[0], normaliser=None if shift is None else shift[0], early=early, **given
+        )
+        known = [one for one in together.listed()[0] if one[0] > -math.inf]
+        assert [one for one in alone if one[0] > -math.inf] == known
+        assert len(alone) == together.values.size(1)
+
+
+def test_rows_that_cannot_win_leave_and_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[int] = []
+
+    class Counting(Markov):
+        def step(self, tokens: torch.Tensor, state: object) -> object:
+            widths.append(tokens.size(1))
+            return super().step(tokens, state)
+
+    scorer = Counting(vocabulary=9, spread=2.0, end=2.0)
+    options = SearchOptions(beam=7, best=2, length_penalty=0.6, max_length=9, max_ratio=None)
+    found = search_markov(scorer, options)
+    rows = sum(widths)
+    widths.clear()
+    monkeypatch.setattr("regard.search.running.Running.drop_hopeless", lambda self, going: None)
+    assert search_markov(scorer, options) == found
+    assert rows < sum(widths)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("best", [1, 3])
+def test_early_stopping_ends_when_no_row_is_better_than_what_ended(seed: int, best: int) -> None:
+    """By hand: the plain beam up to the first step after which the best row, ended at once for sure, is no better."""
+    scorer = Markov(vocabulary=8, seed=seed, spread=1.0, end=1.0)
+    options = SearchOptions(beam=4, best=best, max_length=30, max_ratio=None, stopping="early")
+    found = search_markov(scorer, options)
+    stopped = scorer.steps
+    for steps in range(1, stopped + 1):
+        done, running = beam_after(scorer, options, steps)
+        finished = sorted(done, key=lambda one: -one.score(1.0))[:best]
+        likely = max((one.log_probability / (steps + 1) for one in running), default=-math.inf)
+        over = not running or (len(finished) == best and likely <= finished[-1].score(1.0))
+        assert over is (steps == stopped) or steps == 30
+    assert_same(found, finished, 1.0)
+
+
+def beam_after(scorer: Markov, options: SearchOptions, steps: int) -> tuple[list[Found], list[Found]]:
+    """What has ended and what runs in a plain beam after so many steps."""
+    look_up, words = scorer.following(0), [*permitted(scorer.vocabulary, options), END]
+    done, running = list[Found](), [Found(tokens=(), steps=(), complete=False)]
+    for _ in range(steps):
+        continued = [
+            (Found(row.tokens, (*row.steps, look_up(row.tokens)[word]), word == END), word)
+            for row in running
+            for word in words
+        ]
+        continued.sort(key=lambda one: -one[0].log_probability)
+        chosen = continued[: options.beam]
+        done += [one for one, word in chosen if word == END]
+        running = [Found((*one.tokens, word), one.steps, False) for one, word in chosen if word != END]
+    return done, running
 
 
 def test_nan_is_an_error_and_not_an_empty_output() -> None:
