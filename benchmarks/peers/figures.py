@@ -66,11 +66,11 @@ def at(setting: str, field: str = "rate") -> Read:
     return lambda result: result["figures"].get(setting, {}).get(field)
 
 
-def limit(record: Record, model: str, precision: str) -> Figure:
-    """Target tokens per second that products alone would allow."""
+def limit(record: Record, model: str, precision: str, name: str = "limit") -> Figure:
+    """Target tokens per second that products alone would allow; `order`: in the order of training."""
 
     def read(result: Mapping[str, Any]) -> float | None:
-        found = [one["limit"] for one in result["limits"] if (one["model"], one["precision"]) == (model, precision)]
+        found = [one[name] for one in result["limits"] if (one["model"], one["precision"]) == (model, precision)]
         return found[0] if found else None
 
     return figure(record, Cell(kind="limit", system=OURS), read)
@@ -128,8 +128,11 @@ def training_goals(record: Record) -> list[Goal]:
         Goal("training B, best peer at its defaults", 1.3, b.over(peers(record, "B", tuned=False)), 1.6),
         Goal("training C, best peer at its defaults", 2.4, c.over(peers(record, "C", tuned=False)), 3.0),
         Goal("training B, best peer in the same precision", 1.1, b.over(same), 1.3),
-        Goal("share of the limit of products, training A", 0.70, share(record, "A"), 0.8),
-        Goal("share of the limit of products, training B", 0.55, share(record, "B"), 0.7),
+        *(
+            Goal(f"share of the limit of products{told}, training {model}", aim, share(record, model, name), stretch)
+            for name, told in (("limit", ", each alone"), ("order", " in the order of training"))
+            for model, aim, stretch in (("A", 0.70, 0.8), ("B", 0.55, 0.7))
+        ),
     ]
 
 
@@ -210,10 +213,10 @@ def faster(record: Record, model: str) -> str:
     return max((name for name in known if known[name]), key=lambda name: known[name].median, default="float32")
 
 
-def share(record: Record, model: str) -> Figure:
+def share(record: Record, model: str, name: str) -> Figure:
     """Of what products alone would allow in the precision used."""
     precision = faster(record, model)
-    return ours(record, model, precision).over(limit(record, model, precision))
+    return ours(record, model, precision).over(limit(record, model, precision, name))
 
 
 def decoding_settings(record: Record, model: str) -> list[str]:
