@@ -4,7 +4,7 @@ Shapes: S sentences, K beams, N positions of the memory, H heads, L layers, P pa
 C context width.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -69,28 +69,39 @@ class Attended:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """The recurrent states of each row, and what else a decoder carries along."""
+    """The recurrent states of each row, and what else a decoder carries along.
 
-    cell: Tensor  # (S, K, L, P, D)
-    fed: Tensor | None = None  # (S, K, D) what was said last, where it is fed back
+    Rows are not moved before it is known what of them is needed: where there are `beams`, row k goes on from beams[k].
+    """
+
+    cell: Tensor  # (S, K', L, P, D)
+    fed: Tensor | None = None  # (S, K', D) what was said last, where it is fed back
     context: Tensor | None = None  # (S, C) one vector per sentence, where it is an input at every step
     attended: Attended | None = None  # the memory, where there is attention
+    beams: Tensor | None = None  # (S, K); None: each row goes on from its own
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "RecurrentState":
-        stay = torch.arange(beams.size(0), device=beams.device)
-        rows = (stay if sentences is None else sentences).unsqueeze(1)
-        context, attended = self.context, self.attended
-        if sentences is not None:
-            context = None if context is None else context[sentences]
-            attended = None if attended is None else attended.select(sentences)
+        before = self.beams if self.beams is None or sentences is None else self.beams[sentences]
+        beams = beams if before is None else before.gather(1, beams)
+        if sentences is None:
+            return replace(self, beams=beams)
         return RecurrentState(
-            cell=self.cell[rows, beams],
-            fed=None if self.fed is None else self.fed[rows, beams],
-            context=context,
-            attended=attended,
+            cell=self.cell[sentences.unsqueeze(1), beams],
+            fed=None if self.fed is None else self.fed[sentences.unsqueeze(1), beams],
+            context=None if self.context is None else self.context[sentences],
+            attended=None if self.attended is None else self.attended.select(sentences),
         )
 
+    def settled(self) -> "RecurrentState":
+        """The same with all rows in their places."""
+        if self.beams is None:
+            return self
+        rows = torch.arange(self.beams.size(0), device=self.beams.device).unsqueeze(1)
+        fed = None if self.fed is None else self.fed[rows, self.beams]
+        return replace(self, cell=self.cell[rows, self.beams], fed=fed, beams=None)
+
     def join(self, other: "RecurrentState") -> "RecurrentState":
+        self, other = self.settled(), other.settled()
         attended = None
         if self.attended is not None and other.attended is not None:
             attended = self.attended.join(other.attended)

@@ -6,6 +6,7 @@ state, D width, C context width, G blocks.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from regard.models.contracts import Decoder, State
 from regard.models.memory import Memory
 from regard.nn import Embedding, Keys, Recurrent, Site, dropout, visit
 from regard.nn.loops import LoopLinear
+from regard.nn.sought import Sought
 from regard.nn.unrolled import NetworkLoop, can_unroll
 
 
@@ -138,7 +140,13 @@ class AttentiveDecoder(Decoder):
         self.attention = attention
         self.combine = combine
         self.dropout = dropout
+        self._sought = Sought()
         self.from_fed = nn.Linear(combine.width, network.blocks * network.width, bias=False) if feeding else None
+
+    def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
+        self._sought.forget()
+        return super().train(mode)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded = visit(Site("decoder", "embedding"), self.embedding(tokens))
@@ -199,8 +207,15 @@ class AttentiveDecoder(Decoder):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         assert isinstance(state, RecurrentState)
-        assert state.attended is not None
-        products = self.network.products(self._embed(tokens))
-        said, cell = self._advance(products, state.attended, state.cell, state.fed)
+        reading = () if self.from_fed is None else (self.from_fed.weight,)
+        network = self._sought.get(self, self.network, self.embedding, tokens.numel(), *reading)
+        state = state if network is not None else state.settled()
+        cell, given, attended = state.cell, state.fed, state.attended
+        assert attended is not None
+        if network is None:
+            said, cell = self._advance(self.network.products(self._embed(tokens)), attended, cell, given)
+        else:
+            outputs, cell = network.step(tokens, cell, state.beams, *(() if given is None else (given,)))
+            said = self._combined(outputs, attended)
         fed = None if self.from_fed is None else said
-        return said, RecurrentState(cell=cell, fed=fed, attended=state.attended)
+        return said, RecurrentState(cell=cell, fed=fed, attended=attended)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.kernels.softmax import normaliser, normalises
 from regard.models.contracts import Loss
 from regard.nn import Projection, projected_cross_entropy
 
@@ -42,6 +43,12 @@ def log_normaliser(logits: Tensor) -> Tensor:
     that no row depends on others.
     """
     rows = logits.flatten(0, -2)
+    if normalises(rows):
+        found = normaliser(rows)
+        strange = ~found.isfinite()
+        if bool(strange.any()):
+            found[strange] = rows[strange].logsumexp(-1)
+        return found.view(logits.shape[:-1])
     at_a_time = max(1, AT_A_TIME // logits.size(-1))
     if len(rows) <= at_a_time:
         found = rows.exp().sum(-1).log_()

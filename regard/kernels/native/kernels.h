@@ -1,4 +1,4 @@
-// What the kernels of training compute, for any processor: the arguments, and a table of functions for each set of
+// What the kernels of training and of search compute, for any processor: the arguments, and a table of functions for each set of
 // instructions. Each function does a range of rows (or of pairs of a row and a key head), so that threads can share
 // them, and what it writes does not depend on how they were dealt out.
 #pragma once
@@ -95,6 +95,32 @@ struct Peaked {
   float* inverse;     // (R)
 };
 
+// The gates of an LSTM: the total of a row is a base of its own and what its row of before carries.
+// i, f, o = σ(·), g = tanh(·), c' = f ∘ c + i ∘ g, h' = o ∘ tanh(c').
+struct Gated {
+  int64_t width;
+  const float* bases;           // (·, 4 · D)
+  const int64_t* base_rows;     // (R) which of them
+  const float* carried;         // (·, 4 · D)
+  const int64_t* carried_rows;  // (R), or null: row by row
+  const float* memory;          // (R, D) c
+  float* hidden;                // (R, D) h'
+  float* kept;                  // (R, D) c'
+};
+
+// Additive attention, Σ softmax(vᵀ tanh(query + key)) value. Shapes: B rows, Q queries, N keys, A and E widths.
+struct Compared {
+  int64_t queries, keys, width, value_width;
+  const float* query;   // (B, Q, A)
+  const float* key;     // (B, N, A)
+  const float* value;   // (B, N, E)
+  const float* energy;  // (A) v
+  const uint8_t* mask;  // (B, N) or null
+  int64_t mask_stride;  // of a row
+  float* weights;       // (B, Q, N)
+  float* context;       // (B, Q, E)
+};
+
 struct Kernels {
   const char* name;
   void (*dropped)(const Dropped&, int64_t first, int64_t last);
@@ -106,6 +132,8 @@ struct Kernels {
   void (*attention)(const Attention&, int64_t first, int64_t last, float* room);
   void (*attention_backward)(const Attention&, int64_t first, int64_t last, float* room);
   void (*peaked)(const Peaked&, int64_t first, int64_t last);
+  void (*gated)(const Gated&, int64_t first, int64_t last);
+  void (*compared)(const Compared&, int64_t first, int64_t last);
 };
 
 // Null where the compiler, or its flags, could not make them.
