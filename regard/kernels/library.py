@@ -151,6 +151,28 @@ class Compared(ctypes.Structure):
     )
 
 
+class Summed(ctypes.Structure):
+    _fields_ = (("width", _number), ("logits", _pointer), ("normaliser", _pointer), ("largest", _pointer))
+
+
+class Chosen(ctypes.Structure):
+    _fields_ = (
+        ("beams", _number),
+        ("width", _number),
+        ("count", _number),
+        ("forbids", _number),
+        ("scores", _pointer),
+        ("logits", _pointer),
+        ("normaliser", _pointer),
+        ("largest", _pointer),
+        ("forbidden", _pointer),
+        ("early", _pointer),
+        ("values", _pointer),
+        ("rows", _pointer),
+        ("tokens", _pointer),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The library, or why there is none."""
@@ -205,6 +227,8 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
         "regard_gated": [ctypes.POINTER(Gated), _number, _number],
+        "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],
+        "regard_summed": [ctypes.POINTER(Summed), _number, _number],
         "regard_compared": [ctypes.POINTER(Compared), _number, _number],
     }
     for name, types in shapes.items():

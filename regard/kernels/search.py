@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.calls import library, serves, threads
-from regard.kernels.library import Compared, Gated
+from regard.kernels.library import Chosen, Compared, Gated, Summed
 
 
 def compares(key: Tensor, value: Tensor, energy: Tensor, mask: Tensor | None) -> bool:
@@ -78,3 +78,57 @@ def gated(
     )
     library().regard_gated(ctypes.byref(asked), rows, threads(carried.numel()))
     return hidden, kept
+
+
+def sums(logits: Tensor) -> bool:
+    """Whether `summed` and `chosen` are for these: nobody learns."""
+    return not torch.is_grad_enabled() and serves(logits)
+
+
+def summed(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """log Σ exp(logit) of finite logits, and the largest of each block of them: (R, V) → (R,), (R, blocks)."""
+    rows, width = logits.shape
+    normaliser, largest = logits.new_empty(rows), logits.new_empty(rows, int(library().regard_blocks(width)))
+    asked = Summed(width, logits.data_ptr(), normaliser.data_ptr(), largest.data_ptr())
+    library().regard_summed(ctypes.byref(asked), rows, threads(logits.numel()))
+    return normaliser, largest
+
+
+def chosen(
+    scores: Tensor,
+    logits: Tensor,
+    told: tuple[Tensor, Tensor],
+    *,
+    count: int,
+    forbidden: list[int],
+    early: tuple[int, Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence, best first: (S, K), (S, K, V) → values, rows, tokens (S, C).
+
+    `told` is what `summed` says of the logits: (S, K), (S, K, blocks). Values are score + logit - normaliser in double
+    precision; the first of a sentence is NaN where a normaliser is not finite. `early`: what else must not come out,
+    and in which sentences (S,).
+    """
+    sentences, beams, width = logits.shape
+    (normaliser, largest), (last, where) = told, early
+    scores, where = scores.to(torch.float64).contiguous(), where.contiguous()
+    tokens = torch.tensor([*forbidden, last])
+    found = torch.empty(2, sentences, min(count, beams * width), dtype=torch.int64)
+    values = torch.empty(found.shape[1:], dtype=torch.float64)
+    asked = Chosen(
+        beams=beams,
+        width=width,
+        count=found.size(2),
+        forbids=len(tokens),
+        scores=scores.data_ptr(),
+        logits=logits.data_ptr(),
+        normaliser=normaliser.data_ptr(),
+        largest=largest.data_ptr(),
+        forbidden=tokens.data_ptr(),
+        early=where.data_ptr(),
+        values=values.data_ptr(),
+        rows=found[0].data_ptr(),
+        tokens=found[1].data_ptr(),
+    )
+    library().regard_chosen(ctypes.byref(asked), sentences, threads(logits.numel()))
+    return values, found[0], found[1]

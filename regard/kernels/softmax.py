@@ -2,10 +2,9 @@
 
 import ctypes
 
-import torch
 from torch import Tensor
 
-from regard.kernels.calls import library, serves, threads
+from regard.kernels.calls import library, threads
 from regard.kernels.library import Peaked
 
 
@@ -23,16 +22,3 @@ def peaked(
     given = (one.data_ptr() for one in (logits, labels, chosen, normaliser, inverse))
     asked = Peaked(width, share, writes, *given)
     library().regard_peaked(ctypes.byref(asked), rows, threads(logits.numel()))
-
-
-def normalises(logits: Tensor) -> bool:
-    """Whether `normaliser` is for these: nobody learns."""
-    return not torch.is_grad_enabled() and serves(logits)
-
-
-def normaliser(logits: Tensor) -> Tensor:
-    """log Σ exp(logit) of finite logits: (R, V) → (R,)."""
-    results = logits.new_empty(3, len(logits))
-    labels = torch.zeros(len(logits), dtype=torch.int64)
-    peaked(logits, labels, 0.0, (results[0], results[1], results[2]), writes=False)
-    return results[1]

@@ -50,6 +50,7 @@ class Step:
     logits: Tensor  # (S, K, V)
     state: State
     normaliser: Tensor | None = None  # (S, K); None where the logits are log-probabilities
+    largest: Tensor | None = None  # (S, K, blocks) the largest logits in blocks of the vocabulary, where they are known
     coverage: Tensor | None = None  # (S, K) log-coverage of the source so far, where a scorer tells it; at most 0
     fusion: Tensor | None = None  # (S, K, V) what a language model adds to the choice, weighted; at most 0
 

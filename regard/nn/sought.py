@@ -100,8 +100,11 @@ class SoughtNetwork:
             parents = places = (first.unsqueeze(1) + beams).flatten()
             if self._shares:
                 parents, rows = places.unique(return_inverse=True)
-            states = [(shown[parents], *(part[places] for part in hidden)) for shown, *hidden in states]
-            inputs = [one[parents] for one in inputs]
+            states = [
+                (shown.index_select(0, parents), *(part.index_select(0, places) for part in hidden))
+                for shown, *hidden in states
+            ]
+            inputs = [one.index_select(0, parents) for one in inputs]
         outputs, states = self._loop.step(Read(tokens.flatten(), rows), states, *inputs)
         new = torch.stack([part for layer in states for part in layer], dim=1)  # (R, L · P, D)
         return outputs.view(*tokens.shape, -1), new.view(*tokens.shape, *cell.shape[2:])

@@ -176,3 +176,11 @@ REGARD_API void regard_gated(const Gated* asked, int64_t rows, int64_t threads) 
 REGARD_API void regard_compared(const Compared* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->compared(*asked, from, to); });
 }
+
+REGARD_API void regard_chosen(const Chosen* asked, int64_t sentences, int64_t threads) {
+  deal(sentences, threads, [&](int64_t from, int64_t to) { used->chosen(*asked, from, to); });
+}
+
+REGARD_API void regard_summed(const Summed* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->summed(*asked, from, to); });
+}

@@ -22,7 +22,8 @@ struct Dropped {
   float* out;
 };
 
-// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them.
+// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them. Also
+// how many words of a vocabulary are looked at as one where the best are sought.
 constexpr int64_t BLOCK = 64;
 
 // out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
@@ -121,6 +122,28 @@ struct Compared {
   float* context;       // (B, Q, E)
 };
 
+// log Σ exp(logit) of each row, and the largest logit of each BLOCK of it.
+struct Summed {
+  int64_t width;
+  const float* logits;  // (R, V)
+  float* normaliser;    // (R)
+  float* largest;       // (R, blocks)
+};
+
+// The best continuations of each sentence, best first. Shapes: S sentences, K beams, V vocabulary, C continuations.
+struct Chosen {
+  int64_t beams, width, count, forbids;
+  const double* scores;      // (S, K)
+  const float* logits;       // (S, K, V)
+  const float* normaliser;   // (S, K) what logits are lessened by
+  const float* largest;      // (S, K, blocks) the largest logit of each BLOCK of the vocabulary
+  const int64_t* forbidden;  // what must not come out; the last of them only where it is early
+  const uint8_t* early;      // (S)
+  double* values;            // (S, C) -∞ where there is none; the first is NaN where the model says no numbers
+  int64_t* rows;             // (S, C)
+  int64_t* tokens;           // (S, C)
+};
+
 struct Kernels {
   const char* name;
   void (*dropped)(const Dropped&, int64_t first, int64_t last);
@@ -134,6 +157,8 @@ struct Kernels {
   void (*peaked)(const Peaked&, int64_t first, int64_t last);
   void (*gated)(const Gated&, int64_t first, int64_t last);
   void (*compared)(const Compared&, int64_t first, int64_t last);
+  void (*summed)(const Summed&, int64_t first, int64_t last);
+  void (*chosen)(const Chosen&, int64_t first, int64_t last);
 };
 
 // Null where the compiler, or its flags, could not make them.

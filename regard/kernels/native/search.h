@@ -1,23 +1,28 @@
 // What a recurrent decoder does to each row under search: the gates of an LSTM, and additive attention.
 
-static inline Lanes inverse(Lanes x) {
+// 1 / (1 + 2^x); NaN stays NaN.
+static inline Lanes share_of(Lanes x) {
 #if defined(REGARD_AVX512)
-  Lanes near = (Lanes)_mm512_rcp14_ps((__m512)x);
-  return near * (2.0f - x * near);
+  __m512 power = _mm512_max_ps(_mm512_set1_ps(-100.0f), _mm512_min_ps(_mm512_set1_ps(100.0f), (__m512)x));
+  __m512 whole = _mm512_roundscale_ps(power, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  Lanes rest = (Lanes)power - (Lanes)whole;
+  Lanes p = all(1.33335581e-3f);  // 2^rest, relative error 2e-7
+  p = p * rest + 9.61812910e-3f;
+  p = p * rest + 5.55041087e-2f;
+  p = p * rest + 2.40226507e-1f;
+  p = p * rest + 6.93147181e-1f;
+  p = p * rest + 1.0f;
+  Lanes total = (Lanes)_mm512_scalef_ps((__m512)p, whole) + 1.0f;
+  Lanes near = (Lanes)_mm512_rcp14_ps((__m512)total);
+  return near * (2.0f - total * near);
 #else
-  return 1.0f / x;
+  x = x * 0.693147181f;
+  x = x > all(80.0f) ? all(80.0f) : x;  // beyond it nothing changes
+  return 1.0f / (1.0f + exponential(x));
 #endif
 }
-
-// 1 / (1 + exp(-x)); NaN stays NaN, here and below.
-static inline Lanes sigmoid(Lanes x) {
-  x = -x;
-  x = x > all(80.0f) ? all(80.0f) : x;  // beyond it nothing changes, and an inverse would be too small
-  return inverse(1.0f + exponential(x));
-}
-
-// tanh(x), within 2e-7.
-static inline Lanes tangent(Lanes x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
+static inline Lanes sigmoid(Lanes x) { return share_of(x * -1.44269504f); }
+static inline Lanes tangent(Lanes x) { return 1.0f - 2.0f * share_of(x * 2.88539008f); }  // within 3e-7
 
 static void gated(const Gated& asked, int64_t from, int64_t to) {
   int64_t width = asked.width;
@@ -87,5 +92,81 @@ static void compared(const Compared& asked, int64_t from, int64_t to) {
         put(context + column, total, count);
       }
     }
+  }
+}
+
+// The list of a sentence, best first, takes a continuation that is better than its last one.
+static inline void enlist(const Chosen& asked, int64_t sentence, double value, int64_t row, int64_t token) {
+  int64_t first = sentence * asked.count, place = first + asked.count - 1;
+  if (!(value > asked.values[place])) return;
+  int64_t limit = asked.forbids - !asked.early[sentence];
+  for (int64_t one = 0; one < limit; ++one)
+    if (asked.forbidden[one] == token) return;
+  for (; place > first && asked.values[place - 1] < value; --place) {
+    asked.values[place] = asked.values[place - 1];
+    asked.rows[place] = asked.rows[place - 1];
+    asked.tokens[place] = asked.tokens[place - 1];
+  }
+  asked.values[place] = value;
+  asked.rows[place] = row;
+  asked.tokens[place] = token;
+}
+
+static void chosen(const Chosen& asked, int64_t from, int64_t to) {
+  int64_t width = asked.width, beams = asked.beams, blocks = (width + BLOCK - 1) / BLOCK;
+  for (int64_t sentence = from; sentence < to; ++sentence) {
+    double* values = asked.values + sentence * asked.count;
+    for (int64_t place = 0; place < asked.count; ++place) {
+      values[place] = -__builtin_inf();
+      asked.rows[sentence * asked.count + place] = asked.tokens[sentence * asked.count + place] = 0;
+    }
+    bool damaged = false;
+    for (int64_t row = 0; row < beams; ++row) {
+      const float* logits = asked.logits + (sentence * beams + row) * width;
+      float shift = asked.normaliser[sentence * beams + row];
+      double score = asked.scores[sentence * beams + row];
+      damaged = damaged || shift - shift != 0.0f;  // no finite number
+      auto look = [&](int64_t first, int64_t last) {
+        for (int64_t token = first; token < last; ++token)
+          enlist(asked, sentence, static_cast<double>(logits[token] - shift) + score, row, token);
+      };
+      const float* most = asked.largest + (sentence * beams + row) * blocks;
+      for (int64_t block = 0; block < blocks; ++block)  // most lie below the last of the list as a whole
+        if (static_cast<double>(most[block] - shift) + score > values[asked.count - 1])
+          look(block * BLOCK, smaller(width, (block + 1) * BLOCK));
+    }
+    if (damaged) values[0] = __builtin_nan("");
+  }
+}
+
+// A row is read twice while it is in the nearest cache.
+static void summed(const Summed& asked, int64_t from, int64_t to) {
+  int64_t width = asked.width, blocks = (width + BLOCK - 1) / BLOCK;
+  for (int64_t row = from; row < to; ++row) {
+    const float* logits = asked.logits + row * width;
+    float* most = asked.largest + row * blocks;
+    float top = -__builtin_inff();
+    for (int64_t block = 0; block < blocks; ++block) {
+      int64_t column = block * BLOCK;
+      float here = logits[column];
+      if (column + BLOCK <= width) {
+        Lanes found = load(logits + column);
+        for (int64_t part = LANES; part < BLOCK; part += LANES) found = larger(load(logits + column + part), found);
+        here = largest(found);
+      } else {
+        for (; column < width; ++column) here = logits[column] > here ? logits[column] : here;
+      }
+      most[block] = here;
+      top = here > top ? here : top;
+    }
+    Lanes total[2] = {};
+    int64_t column = 0;
+    for (; column + 2 * LANES <= width; column += 2 * LANES)
+      for (int64_t part = 0; part < 2; ++part) total[part] += exponential(load(logits + column + part * LANES) - top);
+    for (; column < width; column += LANES) {
+      int64_t count = smaller(LANES, width - column);
+      total[0] += only(exponential(take(logits + column, count) - top), count);
+    }
+    asked.normaliser[row] = top + __builtin_logf(sum(total[0] + total[1]));
   }
 }
