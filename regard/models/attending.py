@@ -33,10 +33,15 @@ class Attended:
 
     keys: Keys  # (S, H, N, ·)
     mask: Tensor  # (S, N)
+    folded: Keys | None = None  # with values in which what a decoder does to a context is done already
 
     @classmethod
     def prepared(cls, attention: Attending, memory: Memory) -> "Attended":
         return cls(keys=attention.prepare(memory.states), mask=memory.mask)
+
+    def with_values(self, values: Tensor) -> "Attended":
+        """With these for `folded` values, (S, 1, N, ·)."""
+        return replace(self, folded=Keys(keys=self.keys.keys, values=values))
 
     @property
     def permitted(self) -> Tensor:
@@ -52,7 +57,8 @@ class Attended:
 
     def select(self, sentences: Tensor) -> "Attended":
         keys = Keys(keys=self.keys.keys[sentences], values=self.keys.values[sentences])
-        return Attended(keys=keys, mask=self.mask[sentences])
+        chosen = Attended(keys=keys, mask=self.mask[sentences])
+        return chosen if self.folded is None else chosen.with_values(self.folded.values[sentences])
 
     def join(self, other: "Attended") -> "Attended":
         items = max(self.mask.size(1), other.mask.size(1))
@@ -64,7 +70,10 @@ class Attended:
             keys=both(self.keys.keys, other.keys.keys, 2),
             values=both(self.keys.values, other.keys.values, 2),
         )
-        return Attended(keys=keys, mask=both(self.mask, other.mask, 1))
+        joined = Attended(keys=keys, mask=both(self.mask, other.mask, 1))
+        if self.folded is None or other.folded is None:
+            return joined
+        return joined.with_values(both(self.folded.values, other.folded.values, 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from regard.models.memory import Memory
 from regard.nn import Projection, StateSize
 from regard.nn.kept import Kept, Product, is_fixed
 
-FEW: Final = 128
+FEW: Final = 512
 """Rows up to which the output is made faster by weights that are laid out anew."""
 
 

@@ -245,6 +245,13 @@ class Attention(nn.Module):
         return context
 
 
+def is_mean(attention: object) -> bool:
+    """Whether an attention gives weighted means of whole values: then maps of values can come before or after it."""
+    if not isinstance(attention, Attention):
+        return False
+    return attention.heads == 1 and attention.output is None and attention.relative is None
+
+
 def additive_attention(*, query_width: int, memory_width: int, width: int, site: Site) -> Attention:
     """Attention as Bahdanau et al. 2015, A.1.2, have it: additive, one head; the values are the states themselves."""
     return Attention(
