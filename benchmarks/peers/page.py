@@ -56,9 +56,9 @@ on idle cores to see it on your own machine.
   all others, its native engine too, get and give tokens. CTranslate2 runs as many workers of one thread as there are
   cores, for single sentences one thread, with AVX-512 forced where the processor has it, and in batches of 16, 32 or 64
   sentences, whichever is fastest; the native engine has as many workers, and takes 16 sentences at a time.
-- **Ends of a beam search**: by themselves, regard and Transformers end a search when as many outputs are written as the
-  beam is wide, and no beginning would be better than these if it ended now. Both are also run to the last, until
-  nothing better can come (`exact`: `--stopping exact`, `early_stopping="never"`).
+- **Ends of a beam search**: by themselves, regard and Transformers end a search when no beginning would be better than
+  what is written if it ended now; Transformers wants as many outputs as the beam is wide for that. Both are also run to
+  the last, until nothing better can come (`exact`: `--stopping exact`, `early_stopping="never"`).
 - **Rounds**: everything runs once, one after the other. Then all again but peers that are not among the best two of
   what they are compared in: these have one round. Figures are medians over the rounds, ± is half of what lies between
   the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1

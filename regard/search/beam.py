@@ -201,15 +201,11 @@ class Bank(Protocol):
 
 @dataclass(slots=True)
 class Ranked:
-    """The best hypotheses of a request so far, best first: as many as are wanted, or decide when a search is over."""
+    """The n best hypotheses of a request so far, best first."""
 
     options: SearchOptions
     limit: int
     done: list[Hypothesis] = field(default_factory=list)
-
-    @property
-    def kept(self) -> int:
-        return self.options.best if self.options.stopping == "exact" else self.options.beam
 
     def add(self, hypothesis: Hypothesis, sample: int) -> None:
         del sample  # a beam has no samples
@@ -217,10 +213,10 @@ class Ranked:
             return  # two groups found the same
         self.done.append(hypothesis)
         self.done.sort(key=lambda one: -one.score)
-        del self.done[self.kept :]
+        del self.done[self.options.best :]
 
     def is_open(self, log_probability: float, length: int) -> bool:
-        if len(self.done) < self.kept:
+        if len(self.done) < self.options.best:
             return True
         limit = self.limit if self.options.stopping == "exact" else min(length + 1, self.limit)
         return self.options.bound(log_probability, limit) > self.done[-1].score
@@ -230,4 +226,4 @@ class Ranked:
         return not self.done
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        return tuple(self.done[: self.options.best])
+        return tuple(self.done)

@@ -62,9 +62,8 @@ class SearchOptions:
 
     When a search is over: with `stopping` = `exact` when no running hypothesis can enter the n best even if it goes on
     up to the longest length and says everything else for sure (`bound`), so that nothing is missed; with `early` when
-    as many have ended as the beam is wide, and none that runs would be better than the last of these if it ended at
-    once for sure. Scores seldom rise while a hypothesis goes on, but they may: `early` is what beam search mostly means
-    elsewhere (`early_stopping=False` of Transformers).
+    none would enter them if it ended at once for sure. Scores seldom rise while a hypothesis goes on, but they may:
+    `early` is a guess, and what other systems begin with (`early_stopping=False` of Transformers is much the same).
     """
 
     beam: int = 5

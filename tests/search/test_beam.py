@@ -325,19 +325,18 @@ def test_rows_that_cannot_win_leave_and_nothing_is_missed(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("best", [1, 3])
 def test_early_stopping_ends_when_no_row_is_better_than_what_ended(seed: int, best: int) -> None:
-    """By hand: the plain beam up to the first step after which as many have ended as it is wide, and the best row, if
-    it ended at once for sure, is no better than the last of these."""
+    """By hand: the plain beam up to the first step after which the best row, ended at once for sure, is no better."""
     scorer = Markov(vocabulary=8, seed=seed, spread=1.0, end=1.0)
     options = SearchOptions(beam=4, best=best, max_length=30, max_ratio=None, stopping="early")
     found = search_markov(scorer, options)
     stopped = scorer.steps
     for steps in range(1, stopped + 1):
         done, running = beam_after(scorer, options, steps)
-        finished = sorted(done, key=lambda one: -one.score(1.0))[: options.beam]
+        finished = sorted(done, key=lambda one: -one.score(1.0))[:best]
         likely = max((one.log_probability / (steps + 1) for one in running), default=-math.inf)
-        over = not running or (len(finished) == options.beam and likely <= finished[-1].score(1.0))
+        over = not running or (len(finished) == best and likely <= finished[-1].score(1.0))
         assert over is (steps == stopped) or steps == 30
-    assert_same(found, finished[:best], 1.0)
+    assert_same(found, finished, 1.0)
 
 
 def beam_after(scorer: Markov, options: SearchOptions, steps: int) -> tuple[list[Found], list[Found]]:

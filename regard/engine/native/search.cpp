@@ -231,13 +231,13 @@ class Searching {
     auto place = std::find_if(sentence.done.begin(), sentence.done.end(),
                               [&](const Hypothesis& one) { return one.score < hypothesis.score; });
     sentence.done.insert(place, std::move(hypothesis));
-    if (static_cast<int64_t>(sentence.done.size()) > options_.kept()) sentence.done.pop_back();
+    if (static_cast<int64_t>(sentence.done.size()) > options_.best) sentence.done.pop_back();
   }
 
   // Whether a row may still change the outcome. No continuation of it scores above log p / lp(limit), and few above
   // what it would have if it ended at once for sure.
   bool is_open(const Sentence& sentence, double value) const {
-    if (static_cast<int64_t>(sentence.done.size()) < options_.kept()) return true;
+    if (static_cast<int64_t>(sentence.done.size()) < options_.best) return true;
     int64_t length = options_.early ? std::min(sentence.steps + 1, sentence.limit) : sentence.limit;
     return options_.score(value, length) > sentence.done.back().score;
   }
@@ -252,7 +252,6 @@ class Searching {
   void finish(Sentence& sentence) {
     if (sentence.done.empty())
       for (const Row& row : sentence.rows) add(sentence, row, row.score, nullptr);
-    if (static_cast<int64_t>(sentence.done.size()) > options_.best) sentence.done.resize(options_.best);
     work_.outcomes[sentence.request] = std::move(sentence.done);
     decoding_->release(sentence.slot);
     free_.push_back(sentence.slot);

@@ -17,10 +17,7 @@ struct Options {
   int64_t beam = 1, best = 1, min_length = 1, block_ngrams = 0;
   double length_penalty = 0;
   bool gnmt = false, unknown = false;
-  bool early = false;  // a search is over when as many have ended as the beam is wide, and none that runs is better
-
-  // How many hypotheses decide whether a search is over.
-  int64_t kept() const { return early ? beam : best; }
+  bool early = false;  // a search is over when none that runs would be better if it ended at once
   double score(double log_probability, int64_t length) const;
 };
 
