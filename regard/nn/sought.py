@@ -1,7 +1,7 @@
 """Recurrent networks under search, whose weights stay as they are.
 
-What comes of a token depends on nothing else, so the products of all tokens are made once, as soon as so many rows were
-read that it pays. What comes of the state before a step, and of all else that was there before it, is made once for
+What comes of a token depends on nothing else, so the products of all tokens are made once, where many rows are searched
+at a time. What comes of the state before a step, and of all else that was there before it, is made once for
 the rows that go on from it. What is computed is that of `Recurrent.step` up to the order of sums.
 
 Shapes: S sentences, K beams, R rows (S · K), U rows that are continued, V vocabulary, I input width, D state width,
@@ -22,6 +22,9 @@ from regard.nn.loops import CellLoop, LSTMLoop, Parts, cell_loop
 from regard.nn.recurrent import Recurrent
 from regard.nn.sites import anyone_watches
 from regard.nn.unrolled import LayerLoop, can_unroll, layer_loops
+
+MANY: Final = 32
+"""Rows of a step from which on the products of all tokens are made: one sentence would not pay them back."""
 
 LARGEST: Final = 1 << 24
 """Numbers that the products of all tokens may have: 64 megabytes in single precision."""
@@ -111,24 +114,22 @@ class SoughtNetwork:
 
 
 class Sought:
-    """The network of a decoder as search runs it, once that pays."""
+    """The network of a decoder as search runs it, where that pays."""
 
     def __init__(self) -> None:
         self._kept: Kept[SoughtNetwork] = Kept()
-        self._read = 0
 
     def forget(self) -> None:
         self._kept.forget()
-        self._read = 0
 
     def get(
         self, decoder: nn.Module, network: Recurrent, embedding: Embedding, rows: int, *reading: Tensor
     ) -> SoughtNetwork | None:
-        """For a step of so many rows; None where its products must not, or need not yet, be made of all tokens."""
-        tokens, size = len(embedding.weight), network.blocks * network.width
-        if not is_fixed(decoder) or anyone_watches() or tokens * size > LARGEST or not can_unroll(network):
-            return None
-        if self._read < tokens:
-            self._read += rows
+        """For a step of so many rows; None where its products must not, or need not, be made of all tokens.
+
+        Which way is taken follows from what is asked, not from what was asked before: both agree but for the last bits.
+        """
+        size = len(embedding.weight) * network.blocks * network.width
+        if rows < MANY or size > LARGEST or not is_fixed(decoder) or anyone_watches() or not can_unroll(network):
             return None
         return self._kept.get(decoder, lambda: SoughtNetwork(network, embedding.weight * embedding.scale, *reading))
