@@ -80,53 +80,72 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
   }
 }
 
+// A product of few rows is done as soon as its weights come: they are called for so many bytes before they are used.
+static constexpr int64_t AHEAD = 8192;
+
+// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first two
+// call for the next panel.
+static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, int64_t panel, int64_t row) {
+  int64_t quads = (weights.inputs + 3) / 4, size = quads * 4 * PANEL;
+  ByteTile tile;
+  tile.rows = rows.bytes + row * rows.byte_stride;
+  tile.stride = rows.byte_stride;
+  tile.panel = weights.bytes + panel * size;
+  tile.quads = quads;
+  tile.start = weights.shift + panel * PANEL;
+  tile.row_scales = rows.scales + row;
+  tile.scales = weights.scales + panel * PANEL;
+  tile.bias = weights.bias + panel * PANEL;
+  tile.ahead = tile.panel + AHEAD;
+  if (rows.count > TILE) tile.ahead = row < 2 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
+  return tile;
+}
+
 // One tile as floats, with its bias: [TILE][PANEL].
 static inline void tile(const Rows& rows, const Weights& weights, int64_t panel, int64_t row, int64_t count,
                         float* values) {
+  if (weights.bytes) return value_tiles(count, byte_tile_of(rows, weights, panel, row), values);
   const float* bias = weights.bias + panel * PANEL;
-  if (!weights.bytes) {
-    float_tiles(count, rows.floats + row * rows.stride, rows.stride, weights.floats + panel * PANEL * weights.inputs,
-                weights.inputs, values);
-    for (int64_t r = 0; r < count; ++r)
-      for (int64_t column = 0; column < PANEL; column += LANES)
-        save(values + r * PANEL + column, load(values + r * PANEL + column) + load(bias + column));
-    return;
-  }
-  int64_t quads = (weights.inputs + 3) / 4;
-  value_tiles(count, rows.bytes + row * rows.byte_stride, rows.byte_stride, weights.bytes + panel * quads * 4 * PANEL,
-              quads, weights.shift + panel * PANEL, rows.scales + row, weights.scales + panel * PANEL, bias, values);
+  float_tiles(count, rows.floats + row * rows.stride, rows.stride, weights.floats + panel * PANEL * weights.inputs,
+              weights.inputs, values);
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t column = 0; column < PANEL; column += LANES)
+      save(values + r * PANEL + column, load(values + r * PANEL + column) + load(bias + column));
+}
+
+static inline void product_tile(const Rows& rows, const Weights& weights, const Store& store, int64_t panel, int64_t row,
+                                int64_t count) {
+  int64_t first = panel * PANEL;
+  int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
+  float* out = store.out + row * store.stride + first;
+  const float* residual = store.residual ? store.residual + row * store.residual_stride + first : nullptr;
+  bool rectified = store.activation == Activation::relu;
+  if (weights.bytes && columns == PANEL && (rectified || store.activation == Activation::none))
+    return store_tiles(count, byte_tile_of(rows, weights, panel, row),
+                       TilePlace{out, store.stride, residual, store.residual_stride, rectified});
+  alignas(64) float values[TILE * PANEL];
+  tile(rows, weights, panel, row, count, values);
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t column = 0; column < columns; column += LANES) {
+      Lanes value = load(values + r * PANEL + column);
+      if (store.activation != Activation::none) value = activated(value, store.activation);
+      if (residual) value += part(residual + r * store.residual_stride, column, columns);
+      keep(out + r * store.stride, value, column, columns);
+    }
 }
 
 static void product(const Rows& rows, const Weights& weights, const Store& store) {
-  alignas(64) float values[TILE * PANEL];
-  for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
-    int64_t first = panel * PANEL;
-    int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
-    for (int64_t row = 0; row < rows.count; row += TILE) {
-      int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
-      tile(rows, weights, panel, row, count, values);
-      for (int64_t r = 0; r < count; ++r) {
-        float* out = store.out + (row + r) * store.stride + first;
-        const float* residual = store.residual ? store.residual + (row + r) * store.residual_stride + first : nullptr;
-        for (int64_t column = 0; column < columns; column += LANES) {
-          Lanes value = load(values + r * PANEL + column);
-          if (store.activation != Activation::none) value = activated(value, store.activation);
-          if (residual) value += part(residual, column, columns);
-          keep(out, value, column, columns);
-        }
-      }
-    }
-  }
+  for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel)
+    for (int64_t row = 0; row < rows.count; row += TILE)
+      product_tile(rows, weights, store, panel, row, rows.count - row < TILE ? rows.count - row : TILE);
 }
 
 static void product_int32(const Rows& rows, const Weights& weights, int32_t* out) {
   alignas(64) int32_t sums[TILE * PANEL];
-  int64_t quads = (weights.inputs + 3) / 4;
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel)
     for (int64_t row = 0; row < rows.count; row += TILE) {
       int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
-      byte_tiles(count, rows.bytes + row * rows.byte_stride, rows.byte_stride,
-                 weights.bytes + panel * quads * 4 * PANEL, quads, weights.shift + panel * PANEL, sums);
+      byte_tiles(count, byte_tile_of(rows, weights, panel, row), sums);
       for (int64_t r = 0; r < count; ++r)
         for (int64_t column = 0; column < PANEL && panel * PANEL + column < weights.outputs; ++column)
           out[(row + r) * weights.outputs + panel * PANEL + column] = sums[r * PANEL + column];
