@@ -133,22 +133,33 @@ def training_goals(record: Record) -> list[Goal]:
     ]
 
 
-def decoding_goals(record: Record) -> list[Goal]:
-    def against(model: str, system: str, setting: str) -> Figure:
-        mine, theirs = (Cell(kind="decode", system=name, model=model) for name in (OURS, system))
-        return figure(record, mine, at(setting)).over(figure(record, theirs, at(setting)))
+WAYS = {
+    "natural ends": ("natural", "natural"),
+    "natural ends, both as regard": ("natural", "exact"),
+    "natural ends, both as Transformers": ("early", "natural"),
+}
+"""By whose rule a beam search is over: each by its own, both by ours, both by theirs."""
 
-    recurrent = [against("C", system, "forced batch 64 beam 5") for system in ("eole", "opennmt")]
-    wanted = (("forced", 64, 2.5, 3.5), ("natural", 64, 3.0, 3.5), ("natural", 1, 2.3, 4.0))
+
+def decoding_goals(record: Record) -> list[Goal]:
+    def against(model: str, system: str, setting: str, ends: tuple[str, str] = ("forced", "forced")) -> Figure:
+        cells = (Cell(kind="decode", system=name, model=model) for name in (OURS, system))
+        mine, theirs = (figure(record, cell, at(f"{end} {setting}")) for cell, end in zip(cells, ends, strict=True))
+        return mine.over(theirs)
+
+    recurrent = [against("C", system, "batch 64 beam 5") for system in ("eole", "opennmt")]
+    wanted = [(64, "forced length", ("forced", "forced"), 2.5, 3.5)]
+    for size, aim, stretch in ((64, 3.0, 3.5), (1, 2.3, 4.0)):
+        wanted += [(size, told, ends, aim, stretch) for told, ends in WAYS.items()]
     return [
         *(
             Goal(
-                f"decoding A, batch {size}, beam 5, {ends}, Transformers",
+                f"decoding A, batch {size}, beam 5, {told}, Transformers",
                 aim,
-                against("A", "transformers", f"{ends} batch {size} beam 5"),
+                against("A", "transformers", f"batch {size} beam 5", ends),
                 stretch,
             )
-            for ends, size, aim, stretch in wanted
+            for size, told, ends, aim, stretch in wanted
         ),
         Goal("decoding C, batch 64, beam 5, forced, best peer", 2.5, least(recurrent)),
     ]
@@ -214,6 +225,9 @@ def decoding_settings(record: Record, model: str) -> list[str]:
         for setting in one.get("figures", {})
     }
     order = [
-        f"{ends} batch {size} beam {beam}" for ends in ("natural", "forced") for size in (64, 1) for beam in (1, 5)
+        f"{ends} batch {size} beam {beam}"
+        for ends in ("natural", "early", "exact", "forced")
+        for size in (64, 1)
+        for beam in (1, 5)
     ]
     return [setting for setting in order if setting in found]

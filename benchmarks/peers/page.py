@@ -46,6 +46,9 @@ on idle cores to see it on your own machine.
   the faster of float32 and bfloat16 is what others are compared with; its default is float32.
 - **Allocator tuned**: with `MALLOC_MMAP_MAX_=0` and a large `MALLOC_TRIM_THRESHOLD_` in the environment, which regard
   settles by itself. Peers are shown both ways.
+- **A few steps only**: JoeyNMT and yoyodyne have batches of all lengths and take so long over a step that two are
+  timed, in one round. Where regard is far slower in bfloat16 than in float32, because the processor does not have it,
+  trainings in bfloat16 have one round, too.
 - **Decoding**: with natural ends and, so that everyone does the same work, with a length forced to 16 steps. regard,
   Transformers and CTranslate2 decode with the same weights, trained by regard and exported. Eole and OpenNMT-py decode
   with what they have learned in the run above, which is too little to end a sentence: with forced length only. Of B and
@@ -53,6 +56,9 @@ on idle cores to see it on your own machine.
   all others, its native engine too, get and give tokens. CTranslate2 runs as many workers of one thread as there are
   cores, for single sentences one thread, with AVX-512 forced where the processor has it, and in batches of 16, 32 or 64
   sentences, whichever is fastest; the native engine has as many workers, and takes 16 sentences at a time.
+- **Ends of a beam search**: by itself, regard goes on until no better output can come (`exact`); Transformers ends when
+  the best beginning would be no better than what is written if it ended now, which is sooner (`early`). Both are also
+  run by the rule of the other.
 - **Rounds**: everything runs once, one after the other. Then all again but peers that are not among the best two of
   what they are compared in: these have one round. Figures are medians over the rounds, ± is half of what lies between
   the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1

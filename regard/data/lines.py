@@ -11,7 +11,8 @@ import shlex
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, cast
 
@@ -208,18 +209,19 @@ def refuse_unreadable(path: str | Path) -> None:
 def _text_blocks(path: str | Path, ledger: Ledger | None) -> Iterator[bytes]:
     """Blocks of unpacked bytes, without a byte order mark."""
     name = file_name(path)
-    packed, blocks = _recognise(path, _file_blocks(path))
-    if packed:
-        _, blocks = _recognise(path, _unzip(blocks))
-    elif name.endswith(".gz"):
-        raise DataError(f"{name}:1: is called .gz but is not gzip data. Rename it, or fetch it again")
-    first = next(blocks, b"")
-    if first.startswith(UTF8_MARK):
-        first = first[len(UTF8_MARK) :]
-        if ledger is not None:
-            ledger.add("bom", Place(name, 1), "the file starts with a UTF-8 byte order mark")
-    yield first
-    yield from blocks
+    with closing(_file_blocks(path)) as found:  # at once: who keeps an error keeps what stood beside it
+        packed, blocks = _recognise(path, found)
+        if packed:
+            _, blocks = _recognise(path, _unzip(blocks))
+        elif name.endswith(".gz"):
+            raise DataError(f"{name}:1: is called .gz but is not gzip data. Rename it, or fetch it again")
+        first = next(blocks, b"")
+        if first.startswith(UTF8_MARK):
+            first = first[len(UTF8_MARK) :]
+            if ledger is not None:
+                ledger.add("bom", Place(name, 1), "the file starts with a UTF-8 byte order mark")
+        yield first
+        yield from blocks
 
 
 def _recognise(path: str | Path, blocks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
@@ -243,7 +245,7 @@ def _chain(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield from blocks
 
 
-def _file_blocks(path: str | Path) -> Iterator[bytes]:
+def _file_blocks(path: str | Path) -> Generator[bytes]:
     if str(path) == STDIN:
         if sys.stdin is None:
             raise DataError("<stdin>: standard input is closed. Name a file instead of `-`")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from regard.kernels.calls import library, serves, threads
 from regard.kernels.library import Attended
@@ -30,14 +31,26 @@ class Heads:
 
 def attends(query: Tensor, joined: Tensor, mask: Tensor | None) -> bool:
     """Whether the kernel is for these, and worth it: it is made for learning, and what is searched is left alone."""
-    if not serves(query, joined) or query.size(0) != joined.size(0) or max(query.size(1), joined.size(1)) > LONGEST:
-        return False
-    if not (torch.is_grad_enabled() and (query.requires_grad or joined.requires_grad)):
+    return (
+        serves(query, joined)
+        and (query.requires_grad or joined.requires_grad)
+        and query.size(0) == joined.size(0)
+        and _suits(query.size(0), query.size(1), joined.size(1), mask)
+    )
+
+
+def attends_within(states: Tensor, mask: Tensor | None, *parameters: Tensor) -> bool:
+    """The same for states that look at each other, and the parameters of their projections."""
+    rows, items, _ = states.shape
+    return serves(states, *parameters) and not torch.is_autocast_enabled("cpu") and _suits(rows, items, items, mask)
+
+
+def _suits(rows: int, queries: int, keys: int, mask: Tensor | None) -> bool:
+    if max(queries, keys) > LONGEST or not torch.is_grad_enabled():
         return False
     if mask is None:
         return True
-    shaped = mask.shape == (query.size(0), 1, 1, joined.size(1))
-    return shaped and mask.dtype is torch.bool and mask.is_cpu and mask.stride(-1) == 1
+    return mask.shape == (rows, 1, 1, keys) and mask.dtype is torch.bool and mask.is_cpu and mask.stride(-1) == 1
 
 
 def attention(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> Tensor:
@@ -48,23 +61,82 @@ def attention(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) ->
     return _Attention.apply(query, joined, mask, how)  # type: ignore[no-untyped-call]
 
 
-def _asked(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads, *results: Tensor | None) -> Attended:
-    rows, queries, width = query.shape
+def attention_within(
+    states: Tensor,
+    query: tuple[Tensor, Tensor],
+    joined: tuple[Tensor, Tensor],
+    mask: Tensor | None,
+    how: Heads,
+) -> Tensor:
+    """The same for states (B, N, D) that look at each other: (B, N, H · E).
+
+    Weight and bias of the projections to queries, and to keys beside values, are given: there is one product for all of
+    them, and the kernel adds the biases.
+    """
+    return _AttentionWithin.apply(states, *query, *joined, mask, how)  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where queries, or keys beside values, lie: an address, and how far apart items are, in numbers."""
+
+    address: int
+    stride: int
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "_Place":
+        return cls(tensor.data_ptr(), tensor.size(-1))
+
+    @classmethod
+    def beside(cls, tensor: Tensor, width: int) -> "tuple[_Place, _Place]":
+        """Of queries of a width, and of what lies beside them in the same tensor."""
+        first = cls.of(tensor)
+        return first, cls(first.address + width * tensor.element_size(), first.stride)
+
+
+def _asked(
+    sizes: tuple[int, int, int, int],
+    places: tuple[_Place, _Place],
+    mask: Tensor | None,
+    how: Heads,
+    biases: tuple[Tensor, Tensor] | None = None,
+) -> Attended:
+    """What is asked of a pass, but for where its results go. `sizes`: B, Q, N, H · E."""
+    rows, queries, keys, width = sizes
+    query, key = places
     return Attended(
-        rows,
-        queries,
-        joined.size(1),
-        how.heads,
-        how.key_heads,
-        width // how.heads,
-        how.causal,
-        how.scale,
-        query.data_ptr(),
-        joined.data_ptr(),
-        None if mask is None else mask.data_ptr(),
-        0 if mask is None else mask.stride(0),
-        *(None if one is None else one.data_ptr() for one in results),
+        rows=rows,
+        queries=queries,
+        keys=keys,
+        heads=how.heads,
+        key_heads=how.key_heads,
+        width=width // how.heads,
+        causal=how.causal,
+        scale=how.scale,
+        query_stride=query.stride,
+        key_stride=key.stride,
+        query=query.address,
+        key=key.address,
+        query_bias=None if biases is None else biases[0].data_ptr(),
+        key_bias=None if biases is None else biases[1].data_ptr(),
+        mask=None if mask is None else mask.data_ptr(),
+        mask_stride=0 if mask is None else mask.stride(0),
     )
+
+
+def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The context, and what lets its weights be made again."""
+    context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
+    softmax = like.new_empty(asked.rows, asked.heads, asked.queries, 2)
+    asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
+    _checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
+    return context, softmax
+
+
+def _backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[_Place, _Place]) -> None:
+    asked.softmax, asked.gradient = softmax.data_ptr(), gradient.data_ptr()
+    asked.of_query, asked.of_key = (one.address for one in places)
+    _checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
 
 
 def _checked(enough: int) -> None:
@@ -75,19 +147,51 @@ def _checked(enough: int) -> None:
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> Tensor:
-        context = torch.empty_like(query)
-        softmax = query.new_empty(query.size(0), how.heads, query.size(1), 2)
-        asked = _asked(query, joined, mask, how, context, softmax)
-        _checked(library().regard_attention(ctypes.byref(asked), threads(query.numel())))
+        ctx.sizes, ctx.how = (*query.shape[:2], joined.size(1), query.size(2)), how
+        context, softmax = _forward(_asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), mask, how), query)
         ctx.save_for_backward(query, joined, mask, softmax)
-        ctx.how = how
         return context
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, joined, mask, softmax = ctx.saved_tensors
-        gradient, of_query, of_joined = gradient.contiguous(), torch.empty_like(query), torch.empty_like(joined)
-        asked = _asked(query, joined, mask, ctx.how, None, softmax, gradient, of_query, of_joined)
-        _checked(library().regard_attention_backward(ctypes.byref(asked), threads(query.numel())))
+        of_query, of_joined = torch.empty_like(query), torch.empty_like(joined)
+        asked = _asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), mask, ctx.how)
+        _backward(asked, softmax, gradient.contiguous(), (_Place.of(of_query), _Place.of(of_joined)))
         return of_query, of_joined, None, None
+
+
+class _AttentionWithin(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        query_weight: Tensor,
+        query_bias: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mask: Tensor | None,
+        how: Heads,
+    ) -> Tensor:
+        rows, items, _ = states.shape
+        ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
+        made = functional.linear(states, torch.cat((query_weight, weight)))
+        asked = _asked(ctx.sizes, _Place.beside(made, len(query_weight)), mask, how, (query_bias, bias))
+        context, softmax = _forward(asked, made)
+        ctx.save_for_backward(states, query_weight, query_bias, weight, bias, mask, made, softmax)
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        states, query_weight, query_bias, weight, bias, mask, made, softmax = ctx.saved_tensors
+        width, of_made = len(query_weight), torch.empty_like(made)
+        asked = _asked(ctx.sizes, _Place.beside(made, width), mask, ctx.how, (query_bias, bias))
+        sums = [made.new_empty(states.size(0), len(one)) for one in (query_bias, bias)]
+        asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
+        _backward(asked, softmax, gradient.contiguous(), _Place.beside(of_made, width))
+        errors = of_made.flatten(0, 1)
+        of_states = errors.mm(torch.cat((query_weight, weight))).view_as(states)
+        of_query, of_joined = errors.t().mm(states.flatten(0, 1)).split((width, len(weight)))
+        return of_states, of_query, sums[0][0].clone(), of_joined, sums[1][0].clone(), None, None

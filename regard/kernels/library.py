@@ -15,7 +15,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -56,11 +56,11 @@ class Normed(ctypes.Structure):
         ("width", _number),
         ("epsilon", ctypes.c_float),
         ("states", _pointer),
-        ("result", _pointer),
+        ("shift", _pointer),
         ("gain", _pointer),
         ("bias", _pointer),
-        ("out", _pointer),
         ("standard", _pointer),
+        ("out", _pointer),
         ("inverse", _pointer),
     )
 
@@ -75,7 +75,7 @@ class NormedBackward(ctypes.Structure):
         ("inverse", _pointer),
         ("gain", _pointer),
         ("of_states", _pointer),
-        ("of_result", _pointer),
+        ("of_product", _pointer),
         ("sums", _pointer),
     )
 
@@ -90,8 +90,12 @@ class Attended(ctypes.Structure):
         ("width", _number),
         ("causal", _number),
         ("scale", ctypes.c_float),
+        ("query_stride", _number),
+        ("key_stride", _number),
         ("query", _pointer),
         ("key", _pointer),
+        ("query_bias", _pointer),
+        ("key_bias", _pointer),
         ("mask", _pointer),
         ("mask_stride", _number),
         ("context", _pointer),
@@ -99,6 +103,8 @@ class Attended(ctypes.Structure):
         ("gradient", _pointer),
         ("of_query", _pointer),
         ("of_key", _pointer),
+        ("query_sums", _pointer),
+        ("key_sums", _pointer),
     )
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
+from torch.nn import functional
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
 from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
@@ -33,14 +34,21 @@ def rectified(states: Tensor, bias: Tensor, rate: float) -> Tensor:
     return _Rectified.apply(states, bias, rate)  # type: ignore[no-untyped-call]
 
 
-def normed(
-    states: Tensor, result: Tensor, rate: float, *, gain: Tensor, bias: Tensor, epsilon: float, reuses: bool = False
+def normed_projection(
+    states: Tensor,
+    inside: Tensor,
+    projection: tuple[Tensor, Tensor],
+    rate: float,
+    *,
+    gain: Tensor,
+    bias: Tensor,
+    epsilon: float,
 ) -> Tensor:
-    """The layer norm of states + dropout(result): (x - mean) / √(variance + ε) · gain + bias.
+    """The layer norm of states + dropout(inside W + b): (x - mean) / √(variance + ε) · gain + bias.
 
-    What the backward pass needs may be written over the `result`.
+    The kernel adds b, the bias of the projection.
     """
-    return _Normed.apply(states, result, gain, bias, rate, epsilon, reuses)  # type: ignore[no-untyped-call]
+    return _Normed.apply(states, inside, *projection, gain, bias, rate, epsilon)  # type: ignore[no-untyped-call]
 
 
 def _drop(result: Tensor, rate: float, drawn: int, states: Tensor | None = None) -> Tensor:
@@ -107,30 +115,39 @@ class _Rectified(torch.autograd.Function):
 class _Normed(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, result: Tensor, gain: Tensor, bias: Tensor, rate: float, epsilon: float, reuses: bool
+        ctx: Any,
+        states: Tensor,
+        inside: Tensor,
+        weight: Tensor,
+        shift: Tensor,
+        gain: Tensor,
+        bias: Tensor,
+        rate: float,
+        epsilon: float,
     ) -> Tensor:
         rows, width = rows_of(states)
         ctx.rate, ctx.chance = rate, chance(rate, seed() if rate else 0)
+        standard = functional.linear(inside, weight)  # the product, until the kernel has been over it
         out, inverse = torch.empty_like(states), states.new_empty(rows)
-        standard = result if reuses else torch.empty_like(states)
-        given = (one.data_ptr() for one in (states, result, gain, bias, out, standard, inverse))
+        given = (one.data_ptr() for one in (states, shift, gain, bias, standard, out, inverse))
         asked = Normed(ctx.chance, width, epsilon, *given)
         library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
-        if reuses:
-            increment_version(result)
-        ctx.save_for_backward(standard, inverse, gain)
+        ctx.save_for_backward(inside, weight, standard, inverse, gain)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
+        (inside, weight, standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(standard)
         of_states = torch.empty_like(standard)
-        of_result = torch.empty_like(standard) if ctx.rate else of_states
-        sums = standard.new_empty(library().regard_blocks(rows), 2, width)
-        given = [one.data_ptr() for one in (gradient, standard, inverse, gain, of_states, of_result, sums)]
+        of_product = torch.empty_like(standard) if ctx.rate else of_states
+        sums = standard.new_empty(library().regard_blocks(rows), 3, width)
+        given = [one.data_ptr() for one in (gradient, standard, inverse, gain, of_states, of_product, sums)]
         given[-2] = given[-2] if ctx.rate else 0
         asked = NormedBackward(ctx.chance, rows, width, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
-        return of_states, of_result, sums[0, 0].clone(), sums[0, 1].clone(), None, None, None
+        errors = of_product.view(rows, width)
+        of_inside, of_weight = errors.mm(weight).view_as(inside), errors.t().mm(inside.view(rows, -1))
+        of_gain, of_bias, of_shift = sums[0].clone()
+        return of_states, of_inside, of_weight, of_shift, of_gain, of_bias, None, None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch, Source, Sources
@@ -122,7 +123,7 @@ class Decoder(nn.Module, ABC):
     def said(self, hidden: Tensor) -> Tensor:
         """The logits of a step under search: (S, K, D) → (S, K, V)."""
         sentences, beams, width = hidden.shape
-        if sentences * beams > FEW or not is_fixed(self):
+        if sentences * beams > FEW or not is_fixed(self) or hidden.dtype.itemsize < torch.float32.itemsize:
             return self.logits(hidden)
         product = self._turned.get(self.output, lambda: Product.of(self.output))
         return product(hidden.reshape(-1, width)).view(sentences, beams, -1)

@@ -137,10 +137,32 @@ class Attention(nn.Module):
 
         `mask` is broadcast to (B, H, Q, N), True where a key may be looked at; `causal` lets query i see keys ≤ i.
         """
+        context = self.look(queries, keys, mask, causal=causal, relations=relations)
+        return context if self.output is None else self.output(context)
+
+    def look_within(
+        self, states: Tensor, mask: Tensor | None, *, causal: bool = False, relations: Relations | None = None
+    ) -> Tensor:
+        """What `look` gives for states (B, N, D) that look at each other."""
+        context = self._native_within(states, mask, causal, relations)
+        if context is not None:
+            return context
+        return self.look(states, self.prepare(states, relations), mask, causal=causal, relations=relations)
+
+    def look(
+        self,
+        queries: Tensor,
+        keys: Keys,
+        mask: Tensor | None,
+        *,
+        causal: bool = False,
+        relations: Relations | None = None,
+    ) -> Tensor:
+        """The context before all heads are projected together: (B, Q, H · E)."""
         projected = queries if self.query is None else self.query(queries)
         context = self._native(projected, keys, mask, causal, relations)
         if context is not None:
-            return context if self.output is None else self.output(context)
+            return context
         query = _heads(projected, self.heads)  # (B, H, Q, E)
         bias = None
         if relations is not None:
@@ -162,20 +184,36 @@ class Attention(nn.Module):
             )
         else:
             context = self.explicit(query, keys, mask, relations)
-        joined = context.transpose(1, 2).flatten(2)  # (B, Q, context width)
-        return joined if self.output is None else self.output(joined)
+        return context.transpose(1, 2).flatten(2)
 
     def _native(
         self, query: Tensor, keys: Keys, mask: Tensor | None, causal: bool, relations: Relations | None
     ) -> Tensor | None:
         """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
-        joined, scale = keys.joined, self.score.scale
-        if joined is None or scale is None or relations is not None or self.relative is not None:
+        how = self._natively(causal, relations)
+        if how is None or keys.joined is None or not native.attends(query, keys.joined, mask):
             return None
-        if not self.training or self.dropout or watched(self.site) or not native.attends(query, joined, mask):
+        return native.attention(query, keys.joined, mask, how)
+
+    def _native_within(
+        self, states: Tensor, mask: Tensor | None, causal: bool, relations: Relations | None
+    ) -> Tensor | None:
+        """The context of states that look at each other, where the native kernel is for them."""
+        how = self._natively(causal, relations)
+        if how is None or self.query is None or self.key_value is None:
             return None
-        how = native.Heads(heads=self.heads, key_heads=self.key_heads, scale=scale, causal=causal)
-        return native.attention(query, joined, mask, how)
+        query, joined = ((one.weight, one.bias) for one in (self.query, self.key_value))
+        if self.query.bias is None or not native.attends_within(states, mask, *query, *joined):
+            return None
+        return native.attention_within(states, query, joined, mask, how)
+
+    def _natively(self, causal: bool, relations: Relations | None) -> native.Heads | None:
+        """How the native kernel is to attend, where it knows the score and nobody looks."""
+        if type(self.score) is not DotScore or relations is not None or self.relative is not None:
+            return None
+        if not self.training or self.dropout or watched(self.site):
+            return None
+        return native.Heads(heads=self.heads, key_heads=self.key_heads, scale=self.score.scale, causal=causal)
 
     def explicit(self, query: Tensor, keys: Keys, mask: Tensor | None, relations: Relations | None) -> Tensor:
         """The same context, with the weights made and shown to whoever looks."""

@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
-from regard.nn.sites import anyone_watches
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
@@ -39,18 +38,18 @@ def add_dropped(states: Tensor, result: Tensor, rate: float, training: bool) -> 
     return _Added.apply(states, result, rate)  # type: ignore[no-untyped-call]
 
 
-def norm_added(norm: nn.Module, states: Tensor, result: Tensor, rate: float, training: bool) -> Tensor:
-    """norm(states + dropout(result)), in one pass where the norm is a layer norm that learns.
-
-    The result must be the caller's own: where it was computed for this and nobody watches, it is written over.
-    """
-    learns = training and torch.is_grad_enabled() and rate <= _MOST and states.shape == result.shape
-    if learns and type(norm) is nn.LayerNorm and len(norm.normalized_shape) == 1 and norm.bias is not None:
+def norm_projected(
+    norm: nn.Module, states: Tensor, inside: Tensor, projection: nn.Linear, rate: float, training: bool
+) -> Tensor:
+    """norm(states + dropout(inside W + b)); all but the product is one pass where a layer norm learns."""
+    weight, shift = projection.weight, projection.bias
+    learns = training and torch.is_grad_enabled() and rate <= _MOST and not torch.is_autocast_enabled("cpu")
+    if learns and shift is not None and type(norm) is nn.LayerNorm and len(norm.normalized_shape) == 1:
         gain, bias = norm.weight, norm.bias
-        if serves(states, result, gain, bias):
-            own = result.grad_fn is not None and result.data_ptr() != states.data_ptr() and not anyone_watches()
-            return native.normed(states, result, rate, gain=gain, bias=bias, epsilon=norm.eps, reuses=own)
-    return norm(add_dropped(states, result, rate, training))
+        if bias is not None and len(weight) == states.size(-1) and serves(states, inside, weight, shift, gain, bias):
+            through = (weight, shift)
+            return native.normed_projection(states, inside, through, rate, gain=gain, bias=bias, epsilon=norm.eps)
+    return norm(add_dropped(states, projection(inside), rate, training))
 
 
 def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:

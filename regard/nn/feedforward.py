@@ -38,9 +38,13 @@ class FeedForward(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""
+        return self.outer(self.inside(states))
+
+    def inside(self, states: Tensor) -> Tensor:
+        """What the second map sees."""
         if self.activation == "relu":
-            return self.outer(rectified_projection(self.inner, states, self.dropout, self.training))
-        return self.outer(dropout(self._active(self.inner(states)), self.dropout, self.training))
+            return rectified_projection(self.inner, states, self.dropout, self.training)
+        return dropout(self._active(self.inner(states)), self.dropout, self.training)
 
     def _active(self, inner: Tensor) -> Tensor:
         match self.activation:

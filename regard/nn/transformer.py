@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
-from regard.nn.dropout import add_dropped, norm_added
+from regard.nn.dropout import add_dropped, norm_projected
 from regard.nn.feedforward import Activation, FeedForward
 from regard.nn.past import Reading
 from regard.nn.positions import (
@@ -28,7 +28,7 @@ from regard.nn.positions import (
 )
 from regard.nn.relations import Relations, RelativeTerms
 from regard.nn.scores import ScoreName
-from regard.nn.sites import Part, Site, visit
+from regard.nn.sites import Part, Site, visit, watched
 
 NormName = Literal["layer", "rms"]
 
@@ -127,9 +127,22 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, result: Tensor) -> Tensor:
         """What the next part sees."""
-        if self.norm_first:
-            return add_dropped(states, result, self.dropout, self.training)
-        return norm_added(self.norm, states, result, self.dropout, self.training)
+        total = add_dropped(states, result, self.dropout, self.training)
+        return total if self.norm_first else self.norm(total)
+
+    def leave_through(self, projection: nn.Linear | None, states: Tensor, inside: Tensor) -> Tensor:
+        """The same, where the result is a projection of what the part has made."""
+        if projection is None or self.norm_first:
+            return self.leave(states, inside if projection is None else projection(inside))
+        return norm_projected(self.norm, states, inside, projection, self.dropout, self.training)
+
+
+def feed(feedforward: FeedForward, around: Residual, site: Site, states: Tensor) -> Tensor:
+    """The position-wise part of a layer with what goes around it; its result is made apart where somebody looks."""
+    inside = feedforward.inside(around.enter(states))
+    if watched(site):
+        return around.leave(states, visit(site, feedforward.outer(inside)))
+    return around.leave_through(feedforward.outer, states, inside)
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -157,12 +170,9 @@ class TransformerEncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor, relations: Relations | None = None) -> Tensor:
         """(B, N, D), mask (B, 1, 1, N) → (B, N, D)."""
-        inside = self.around_attention.enter(states)
-        keys = self.attention.prepare(inside, relations)
-        context = self.attention.attend(inside, keys, mask, relations=relations)
-        states = self.around_attention.leave(states, context)
-        result = visit(self.ffn_site, self.feedforward(self.around_feedforward.enter(states)))
-        return self.around_feedforward.leave(states, result)
+        context = self.attention.look_within(self.around_attention.enter(states), mask, relations=relations)
+        states = self.around_attention.leave_through(self.attention.output, states, context)
+        return feed(self.feedforward, self.around_feedforward, self.ffn_site, states)
 
 
 class TransformerDecoderLayer(nn.Module):
@@ -208,9 +218,8 @@ class TransformerDecoderLayer(nn.Module):
     ) -> Tensor:
         """All steps at once: (B, M, D), mask (B, 1, 1, N) → (B, M, D)."""
         inside = self.around_attention.enter(states)
-        keys = self.attention.prepare(inside, relations)
-        context = self.attention.attend(inside, keys, None, causal=True, relations=relations)
-        states = self.around_attention.leave(states, context)
+        context = self.attention.look_within(inside, None, causal=True, relations=relations)
+        states = self.around_attention.leave_through(self.attention.output, states, context)
         return self._from_memory(states, memory, memory_mask)
 
     def step(self, states: Tensor, reading: Reading, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
@@ -220,7 +229,6 @@ class TransformerDecoderLayer(nn.Module):
 
     def _from_memory(self, states: Tensor, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
         if self.cross is not None and self.around_cross is not None and memory is not None:
-            context = self.cross.attend(self.around_cross.enter(states), memory, memory_mask)
-            states = self.around_cross.leave(states, context)
-        result = visit(self.ffn_site, self.feedforward(self.around_feedforward.enter(states)))
-        return self.around_feedforward.leave(states, result)
+            context = self.cross.look(self.around_cross.enter(states), memory, memory_mask)
+            states = self.around_cross.leave_through(self.cross.output, states, context)
+        return feed(self.feedforward, self.around_feedforward, self.ffn_site, states)

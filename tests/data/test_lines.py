@@ -179,6 +179,15 @@ def test_a_gzip_file_that_is_cut_off_names_the_line_reached(tmp_path: Path, keep
     )
 
 
+def test_who_keeps_an_error_does_not_keep_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"one\n") + b"\x1f\x8b" + b"\xaa" * 99)
+    with pytest.raises(DataError, match="damaged") as caught:
+        list(read_lines(path))
+    assert str(path) not in {str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()}
+    assert caught.value.__traceback__ is not None
+
+
 def test_a_gzip_file_with_a_wrong_checksum_or_a_tail_is_damaged(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(b"one\n"))
     packed[-6] ^= 1

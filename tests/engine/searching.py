@@ -156,4 +156,10 @@ class rounding_to_bytes(TorchFunctionMode):  # noqa: N801
         arguments: tuple[Any, ...] = (),
         named: dict[str, Any] | None = None,
     ) -> Any:
-        return (quantised_linear if function is functional.linear else function)(*arguments, **(named or {}))
+        if function is functional.linear:
+            return quantised_linear(*arguments, **(named or {}))
+        if function in (torch.mm, torch.addmm):  # of what is laid out for search
+            *bias, rows, turned = arguments
+            made, out = quantised_linear(rows, turned.t(), *bias), (named or {}).get("out")
+            return made if out is None else out.copy_(made)
+        return function(*arguments, **(named or {}))

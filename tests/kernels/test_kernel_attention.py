@@ -5,8 +5,9 @@ import ctypes
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from regard.kernels.attention import LONGEST, Heads, attends, attention
+from regard.kernels.attention import LONGEST, Heads, attends, attends_within, attention, attention_within
 from regard.nn import Attention, Site
 
 # B, Q, N, H, G, E
@@ -68,6 +69,40 @@ def test_value_and_gradients(kernels: ctypes.CDLL, size: tuple[int, ...], masked
         torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "size", [(rows, items, heads, key_heads, width) for rows, items, _, heads, key_heads, width in SIZES]
+)
+def test_states_that_look_at_each_other(
+    kernels: ctypes.CDLL, size: tuple[int, ...], masked: bool, causal: bool
+) -> None:
+    rows, items, heads, key_heads, width = size
+    generator = torch.Generator().manual_seed(items)
+    shapes = ((rows, items, 11), (heads * width, 11), (heads * width,), (2 * key_heads * width, 11))
+    given = [torch.randn(shape, generator=generator).requires_grad_() for shape in (*shapes, (2 * key_heads * width,))]
+    how = Heads(heads=heads, key_heads=key_heads, scale=0.5 / width**0.5, causal=causal)
+    permitted, mask = torch.ones(items, items, dtype=torch.bool)[None, None], None
+    if causal:
+        permitted = permitted.tril()
+    if masked:
+        mask = torch.rand(rows, 1, 1, items, generator=generator) > 0.3
+        permitted = permitted & mask
+    states, query, query_bias, joined, bias = given
+    assert attends_within(states, mask, *given[1:])
+    ours = attention_within(states, (query, query_bias), (joined, bias), mask, how)
+    wide = [one.detach().double().requires_grad_() for one in given]
+    states, query, query_bias, joined, bias = wide
+    projected = functional.linear(states, query, query_bias), functional.linear(states, joined, bias)
+    expected = plain(*projected, permitted, how)
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=2e-5)
+    gradient = torch.randn(ours.shape, generator=generator)
+    found = torch.autograd.grad(ours, given, gradient)
+    wanted = torch.autograd.grad(expected, wide, gradient.double())
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4 * max(1.0, float(other.abs().max())))
+
+
 def test_large_scores_do_not_overflow(built: ctypes.CDLL) -> None:
     query = torch.tensor([[[1e4]]], requires_grad=True)
     joined = torch.tensor([[[1.0, 2.0], [-1.0, 3.0]]])
@@ -120,26 +155,31 @@ def test_what_it_is_not_for(built: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("key_heads", [4, 2])
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", ["_native", "_native_within"])
 def test_a_module_learns_the_same_with_and_without(
-    built: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, key_heads: int, causal: bool
+    built: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, key_heads: int, causal: bool, name: str
 ) -> None:
     module = Attention(query_width=24, memory_width=24, heads=4, key_heads=key_heads, site=Site("encoder", "self"))
     states, mask = torch.randn(3, 9, 24), torch.rand(3, 1, 1, 9) > 0.2
     results = []
     called: list[bool] = []
-    asked = Attention._native
+    asked = getattr(Attention, name)
 
     def noted(*arguments: object) -> Tensor | None:
-        made = asked(*arguments)  # type: ignore[arg-type]
+        made: Tensor | None = asked(*arguments)
         called.append(made is not None)
         return made
 
-    monkeypatch.setattr(Attention, "_native", noted)
+    monkeypatch.setattr(Attention, name, noted)
     for natively in (True, False):
         module.zero_grad()
         if not natively:
             monkeypatch.setattr(Attention, "_native", lambda *_: None)
-        context = module.attend(states, module.prepare(states), mask, causal=causal)
+            monkeypatch.setattr(Attention, "_native_within", lambda *_: None)
+        if name == "_native":
+            context = module.attend(states, module.prepare(states), mask, causal=causal)
+        else:
+            context = module.look_within(states, mask, causal=causal)
         context.square().sum().backward()
         results.append([context, *(one.grad for one in module.parameters() if one.grad is not None)])
     assert called == [True]

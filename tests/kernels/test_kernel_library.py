@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,12 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from regard.data.batch import make_batch
+from regard.kernels import attention as kernels_of_attention
 from regard.kernels import library as library_module
-from regard.kernels.attention import attention
 from regard.kernels.calls import serves
 from regard.kernels.library import available, loaded
 from regard.kernels.rows import added, dropped
-from regard.nn.dropout import add_dropped, dropout, norm_added, rectified_projection
+from regard.nn.dropout import add_dropped, dropout, norm_projected, rectified_projection
 from regard.recipe.build import build_system
 from regard.recipe.schema import ModelSection
 
@@ -37,7 +38,7 @@ def test_switched_off_everything_is_done_by_torch() -> None:
         dropout(states, 0.5, True),
         add_dropped(states, states, 0.5, True),
         rectified_projection(torch.nn.Linear(8, 8), states, 0.5, True),
-        norm_added(norm, states, states, 0.5, True),
+        norm_projected(norm, states, states, torch.nn.Linear(8, 8), 0.5, True),
     ):
         made.sum().backward()
     assert states.grad is not None
@@ -143,13 +144,20 @@ def losses(norm: str, dropout: float, steps: int) -> list[float]:
 def test_the_same_is_learned_with_and_without(built: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, norm: str) -> None:
     calls = []
 
-    def counted(*given: object) -> torch.Tensor:
-        calls.append(1)
-        return attention(*given)  # type: ignore[arg-type]
+    def counted(name: str) -> None:
+        asked = getattr(kernels_of_attention, name)
 
-    monkeypatch.setattr("regard.nn.attention.native.attention", counted)
+        def noted(*given: object) -> torch.Tensor:
+            calls.append(name)
+            made: torch.Tensor = asked(*given)
+            return made
+
+        monkeypatch.setattr(kernels_of_attention, name, noted)
+
+    counted("attention")
+    counted("attention_within")
     native = losses(norm, 0.0, 30)
-    assert len(calls) == 30 * 6
+    assert Counter(calls) == {"attention": 30 * 2, "attention_within": 30 * 4}
     monkeypatch.setenv("REGARD_KERNELS", "off")
     loaded.cache_clear()
     try:

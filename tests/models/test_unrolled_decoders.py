@@ -24,10 +24,10 @@ DECODERS = (
 BATCH = make_batch([[4, 5, 6, 7], [8], [5, 5, 4, 6, 7, 8]], [[5, 6, 7], [8, 8, 4, 5, 6], [4]])
 
 
-def system(**decoder: object) -> EncoderDecoder:
+def system(*, dropout: float = 0.2, **decoder: object) -> EncoderDecoder:
     torch.manual_seed(0)
     encoder = {"kind": "rnn", "cell": "lstm", "two_way": True, "width": 4}
-    section = ModelSection(width=8, layers=1, dropout=0.2, encoder=encoder, decoder={"kind": "rnn", **decoder})
+    section = ModelSection(width=8, layers=1, dropout=dropout, encoder=encoder, decoder={"kind": "rnn", **decoder})
     built = build_system(section, source_vocabulary=9, target_vocabulary=9)
     assert isinstance(built, EncoderDecoder)
     return built.double().train()
@@ -62,7 +62,7 @@ def test_a_loop_learns_what_steps_learn(decoder: dict[str, object], monkeypatch:
 
 @pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
 def test_half_precision_stays_near(wiring: str) -> None:
-    model = system(wiring=wiring).float()
+    model = system(wiring=wiring, dropout=0.0).float()  # in half precision others are dropped
     loss, wanted = learned(model)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half, gradients = learned(model)

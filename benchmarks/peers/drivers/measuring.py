@@ -23,7 +23,8 @@ Ids = list[int]
 
 @dataclass(frozen=True)
 class Setting:
-    """How sentences are decoded: with their natural ends or `forced` to so many steps, `batch` at once."""
+    """How sentences are decoded, `batch` at once: with `natural` ends, `forced` to so many steps, or with natural ends
+    but a search that ends `early`, or when its result is `exact`."""
 
     ends: str
     batch: int

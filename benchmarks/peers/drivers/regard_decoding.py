@@ -27,7 +27,8 @@ def main(run: str, path: str, settings: list[Setting]) -> None:
     for setting in settings:
         options = model.options(beam=setting.beam)
         limits = {"min_length": setting.steps, "max_length": setting.steps} if setting.ends == "forced" else {}
-        options = replace(options, **{"max_length": LONGEST, "max_ratio": None, **limits})
+        stopping = "early" if setting.ends == "early" else "exact"
+        options = replace(options, **{"max_length": LONGEST, "max_ratio": None, "stopping": stopping, **limits})
         ahead = 1 if setting.batch == 1 else None
 
         def decode(wanted: Sequence[list[int]], options: SearchOptions = options, ahead: int | None = ahead) -> int:

@@ -29,7 +29,7 @@ def main(folder: str, path: str, settings: list[Setting]) -> None:
                     attention_mask=(ids != PAD).long(),
                     num_beams=setting.beam,
                     do_sample=False,
-                    early_stopping=False,
+                    early_stopping="never" if setting.ends == "exact" else False,
                     max_new_tokens=setting.steps if forced else LONGEST,
                     **limits,
                 )

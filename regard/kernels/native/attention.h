@@ -54,16 +54,34 @@ static void multiply(int64_t rows, int64_t inner, int64_t columns, const float* 
     strip<1>(inner, columns, a + row * down, down, along, b, stride, out + row * out_stride, out_stride, adds);
 }
 
-// (N, E) by rows of a stride → (N, W), times a factor, with zeros; and back without them.
-static inline void bring(const float* from, int64_t items, int64_t stride, int64_t width, float factor, float* to) {
-  for (int64_t item = 0; item < items; ++item)
-    for (int64_t e = 0; e < width; e += LANES)
-      save(to + item * padded(width) + e, take(from + item * stride + e, smaller(LANES, width - e)) * factor);
+// (N, E) by rows of a stride, plus a bias or null → (N, W), times a factor, with zeros; and back without them, where
+// the sums over items may be added to `sums`.
+static inline void bring(const float* from, const float* bias, int64_t items, int64_t stride, int64_t width,
+                         float factor, float* to) {
+  for (int64_t e = 0; e < width; e += LANES) {
+    int64_t count = smaller(LANES, width - e);
+    Lanes shift = bias ? take(bias + e, count) : Lanes{};
+    for (int64_t item = 0; item < items; ++item)
+      save(to + item * padded(width) + e, (take(from + item * stride + e, count) + shift) * factor);
+  }
 }
-static inline void take_back(const float* from, int64_t items, int64_t stride, int64_t width, float factor, float* to) {
-  for (int64_t item = 0; item < items; ++item)
-    for (int64_t e = 0; e < width; e += LANES)
-      put(to + item * stride + e, load(from + item * padded(width) + e) * factor, smaller(LANES, width - e));
+static inline void take_back(const float* from, int64_t items, int64_t stride, int64_t width, float factor, float* to,
+                             float* sums) {
+  for (int64_t e = 0; e < width; e += LANES) {
+    int64_t count = smaller(LANES, width - e);
+    Lanes total = {};
+    for (int64_t item = 0; item < items; ++item) {
+      Lanes value = load(from + item * padded(width) + e) * factor;
+      put(to + item * stride + e, value, count);
+      total += value;
+    }
+    if (sums) add_to(sums + e, total, count);
+  }
+}
+
+static inline const float* from_column(const float* bias, int64_t column) { return bias ? bias + column : nullptr; }
+static inline float* from_column(float* sums, int64_t row, int64_t width, int64_t column) {
+  return sums ? sums + row * width + column : nullptr;
 }
 
 // (N, W) → (E, P), with zeros.
@@ -161,29 +179,46 @@ static inline int64_t visible(const Attention& asked, int64_t query, int64_t cou
 
 static inline void fetch_next(const Attention& asked, int64_t row, int64_t shared) {
   if (row + 1 == asked.rows) return;
-  int64_t keys = asked.keys * 2 * asked.key_heads * asked.width, queries = asked.queries * asked.heads * asked.width;
+  int64_t keys = asked.keys * asked.key_stride, queries = asked.queries * asked.query_stride;
   fetch(asked.key + (row + 1) * keys, keys, shared, asked.key_heads);
-  fetch(asked.query + (row + 1) * queries, queries, shared, asked.key_heads);
-  if (asked.gradient) fetch(asked.gradient + (row + 1) * queries, queries, shared, asked.key_heads);
+  if (asked.key_stride != asked.query_stride)  // otherwise all lie together
+    fetch(asked.query + (row + 1) * queries, queries, shared, asked.key_heads);
+  int64_t gradients = asked.queries * asked.heads * asked.width;
+  if (asked.gradient) fetch(asked.gradient + (row + 1) * gradients, gradients, shared, asked.key_heads);
+}
+
+// The columns of one head.
+static inline void bring_queries(const Attention& asked, int64_t item, int64_t count, int64_t column, float* to) {
+  bring(asked.query + item * asked.query_stride + column, from_column(asked.query_bias, column), count,
+        asked.query_stride, asked.width, asked.scale, to);
+}
+static inline void bring_keys(const Attention& asked, int64_t row, int64_t column, float* to) {
+  bring(asked.key + row * asked.keys * asked.key_stride + column, from_column(asked.key_bias, column), asked.keys,
+        asked.key_stride, asked.width, 1.0f, to);
+}
+static inline void take_keys_back(const Attention& asked, const float* from, int64_t row, int64_t column) {
+  int64_t place = row * asked.keys * asked.key_stride + column;
+  float* sums = from_column(asked.key_sums, row, 2 * asked.key_heads * asked.width, column);
+  for (int64_t e = 0; sums && e < asked.width; ++e) sums[e] = 0;
+  take_back(from, asked.keys, asked.key_stride, asked.width, 1.0f, asked.of_key + place, sums);
 }
 
 static void attention(const Attention& asked, int64_t from, int64_t to, float* at) {
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
-  int64_t query_stride = asked.heads * width, key_stride = 2 * asked.key_heads * width;
+  int64_t made_stride = asked.heads * width, values = asked.key_heads * width;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
     int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
     if (pair == from || shared == 0) allow(asked, row, room.keys, room.permitted);
-    const float* key = asked.key + row * asked.keys * key_stride + shared * width;
-    bring(key, asked.keys, key_stride, width, 1.0f, room.key);
-    bring(key + asked.key_heads * width, asked.keys, key_stride, width, 1.0f, room.value);
+    bring_keys(asked, row, shared * width, room.key);
+    bring_keys(asked, row, shared * width + values, room.value);
     transpose(room.key, asked.keys, width, room.turned, room.keys);
     fetch_next(asked, row, shared);
     for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
-        int64_t columns = padded(keys), place = (row * asked.queries + query) * query_stride + one * width;
-        bring(asked.query + place, count, query_stride, width, asked.scale, room.query);
+        int64_t columns = padded(keys), item = row * asked.queries + query;
+        bring_queries(asked, item, count, one * width, room.query);
         multiply(count, width, columns, room.query, room.width, 1, room.turned, room.keys, room.scores, room.keys,
                  false);
         float* softmax = asked.softmax + ((row * asked.heads + one) * asked.queries + query) * 2;
@@ -191,7 +226,7 @@ static void attention(const Attention& asked, int64_t from, int64_t to, float* a
           weigh(asked, room.permitted, query + q, columns, room.scores + q * room.keys, softmax + 2 * q);
         multiply(count, keys, room.width, room.scores, room.keys, 1, room.value, room.width, room.made, room.width,
                  false);
-        take_back(room.made, count, query_stride, width, 1.0f, asked.context + place);
+        take_back(room.made, count, made_stride, width, 1.0f, asked.context + item * made_stride + one * width, nullptr);
       }
   }
 }
@@ -214,14 +249,13 @@ static void errors_of_scores(const Attention& asked, const Room& room, int64_t q
 // With scores = scale · q kᵀ: ∂q = scale · ∂scores k, ∂k = ∂scoresᵀ (scale · q).
 static void attention_backward(const Attention& asked, int64_t from, int64_t to, float* at) {
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
-  int64_t query_stride = asked.heads * width, key_stride = 2 * asked.key_heads * width;
+  int64_t made_stride = asked.heads * width, values = asked.key_heads * width;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
-    int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads, values = asked.key_heads * width;
+    int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
     if (pair == from || shared == 0) allow(asked, row, room.keys, room.permitted);
-    int64_t place_of_keys = row * asked.keys * key_stride + shared * width;
-    bring(asked.key + place_of_keys, asked.keys, key_stride, width, 1.0f, room.key);
-    bring(asked.key + place_of_keys + values, asked.keys, key_stride, width, 1.0f, room.value);
+    bring_keys(asked, row, shared * width, room.key);
+    bring_keys(asked, row, shared * width + values, room.value);
     transpose(room.key, asked.keys, width, room.turned, room.keys);
     transpose(room.value, asked.keys, width, room.turned_values, room.keys);
     fetch_next(asked, row, shared);
@@ -229,12 +263,15 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
       save(room.of_key + index, Lanes{});
       save(room.of_value + index, Lanes{});
     }
-    for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
+    for (int64_t one = shared * each; one < (shared + 1) * each; ++one) {
+      float* sums = from_column(asked.query_sums, row, made_stride, one * width);
+      for (int64_t column = 0; sums && column < width; ++column) sums[column] = 0;
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
-        int64_t columns = padded(keys), place = (row * asked.queries + query) * query_stride + one * width;
-        bring(asked.query + place, count, query_stride, width, asked.scale, room.query);
-        bring(asked.gradient + place, count, query_stride, width, 1.0f, room.gradient);
+        int64_t columns = padded(keys), item = row * asked.queries + query;
+        bring_queries(asked, item, count, one * width, room.query);
+        bring(asked.gradient + item * made_stride + one * width, nullptr, count, made_stride, width, 1.0f,
+              room.gradient);
         multiply(count, width, columns, room.query, room.width, 1, room.turned, room.keys, room.scores, room.keys,
                  false);
         multiply(count, width, columns, room.gradient, room.width, 1, room.turned_values, room.keys, room.errors,
@@ -247,9 +284,11 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
                  true);
         multiply(count, keys, room.width, room.errors, room.keys, 1, room.key, room.width, room.made, room.width,
                  false);
-        take_back(room.made, count, query_stride, width, asked.scale, asked.of_query + place);
+        take_back(room.made, count, asked.query_stride, width, asked.scale,
+                  asked.of_query + item * asked.query_stride + one * width, sums);
       }
-    take_back(room.of_key, asked.keys, key_stride, width, 1.0f, asked.of_key + place_of_keys);
-    take_back(room.of_value, asked.keys, key_stride, width, 1.0f, asked.of_key + place_of_keys + values);
+    }
+    take_keys_back(asked, room.of_key, row, shared * width);
+    take_keys_back(asked, room.of_value, row, shared * width + values);
   }
 }

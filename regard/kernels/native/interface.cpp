@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 1;
+constexpr int32_t INTERFACE = 2;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -137,7 +137,7 @@ REGARD_API void regard_normed(const Normed* asked, int64_t rows, int64_t threads
 REGARD_API void regard_normed_backward(const NormedBackward* asked, int64_t threads) {
   int64_t blocks = regard_blocks(asked->rows);
   deal(blocks, threads, [&](int64_t from, int64_t to) { used->normed_backward(*asked, from, to); });
-  sum_up(asked->sums, blocks, 2 * asked->width);
+  sum_up(asked->sums, blocks, 3 * asked->width);
 }
 
 namespace {
@@ -159,7 +159,10 @@ int32_t attend(const Attention* asked, int64_t threads, bool backward) {
 // 0 where there was no memory.
 REGARD_API int32_t regard_attention(const Attention* asked, int64_t threads) { return attend(asked, threads, false); }
 REGARD_API int32_t regard_attention_backward(const Attention* asked, int64_t threads) {
-  return attend(asked, threads, true);
+  int32_t enough = attend(asked, threads, true);
+  if (asked->query_sums) sum_up(asked->query_sums, asked->rows, asked->heads * asked->width);
+  if (asked->key_sums) sum_up(asked->key_sums, asked->rows, 2 * asked->key_heads * asked->width);
+  return enough;
 }
 
 REGARD_API void regard_peaked(const Peaked* asked, int64_t rows, int64_t threads) {

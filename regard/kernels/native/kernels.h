@@ -36,17 +36,17 @@ struct Rectified {
   float* sums;  // (blocks, D) of the gradient
 };
 
-// out = norm(states + dropped(result)) · gain + bias.
+// out = norm(states + dropped(product + shift)) · gain + bias.
 struct Normed {
   Chance chance;
   int64_t width;
   float epsilon;
   const float* states;
-  const float* result;
+  const float* shift;
   const float* gain;
   const float* bias;
+  float* standard;  // (R, D) the product; then what the norm makes of it, before gain and bias
   float* out;
-  float* standard;  // (R, D) what the norm makes, before gain and bias; may be where the result is
   float* inverse;   // (R) 1 / √(variance + ε)
 };
 
@@ -58,8 +58,8 @@ struct NormedBackward {
   const float* inverse;
   const float* gain;
   float* of_states;
-  float* of_result;  // null where nothing is dropped: it is that of the states
-  float* sums;       // (blocks, 2, D) of gain and bias
+  float* of_product;  // null where nothing is dropped: it is that of the states
+  float* sums;        // (blocks, 3, D) of gain, bias and shift
 };
 
 // Shapes: B rows, Q queries, N keys, H heads, G key heads, E width of a head.
@@ -67,15 +67,20 @@ struct Attention {
   int64_t rows, queries, keys, heads, key_heads, width;
   int64_t causal;
   float scale;
+  int64_t query_stride, key_stride;  // of an item
   const float* query;     // (B, Q, H · E)
   const float* key;       // (B, N, 2 · G · E), keys before values
+  const float* query_bias;  // (H · E) what is to be added to every query, or null
+  const float* key_bias;    // (2 · G · E)
   const uint8_t* mask;    // (B, N) or null
   int64_t mask_stride;    // of a row
   float* context;         // (B, Q, H · E)
   float* softmax;         // (B, H, Q, 2) the largest score and 1 / Σ exp(score - largest)
   const float* gradient;  // of the context
-  float* of_query;
+  float* of_query;  // by strides as what they are of
   float* of_key;
+  float* query_sums;  // (B, H · E) over the items of a row, or null
+  float* key_sums;    // (B, 2 · G · E)
 };
 
 // Logits become exp(logit - largest), less `share` of their sum at the label; their sum's inverse is kept beside.

@@ -92,12 +92,12 @@ static void normed(const Normed& asked, int64_t from, int64_t to) {
   float share = 1.0f / static_cast<float>(width);
   for (int64_t row = from; row < to; ++row) {
     const float* states = asked.states + row * width;
-    const float* result = asked.result + row * width;
     float* standard = asked.standard + row * width;
     float* out = asked.out + row * width;
     Lanes total = {};
     drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
-      Lanes value = take(states + column, count) + take(result + column, count) * factors;
+      Lanes result = take(standard + column, count) + take(asked.shift + column, count);
+      Lanes value = take(states + column, count) + result * factors;
       put(standard + column, value, count);
       total += value;
     });
@@ -120,8 +120,11 @@ static void normed(const Normed& asked, int64_t from, int64_t to) {
   }
 }
 
-static void normed_backward_row(const NormedBackward& asked, int64_t row, float* of_gain, float* of_bias) {
+static inline void add_to(float* sums, Lanes value, int64_t count) { put(sums, take(sums, count) + value, count); }
+
+static void normed_backward_row(const NormedBackward& asked, int64_t row, float* sums) {
   int64_t width = asked.width;
+  float *of_gain = sums, *of_bias = sums + width, *of_shift = sums + 2 * width;
   float share = 1.0f / static_cast<float>(width), inverse = asked.inverse[row];
   const float* gradient = asked.gradient + row * width;
   const float* standard = asked.standard + row * width;
@@ -133,36 +136,27 @@ static void normed_backward_row(const NormedBackward& asked, int64_t row, float*
     Lanes inner = given * take(asked.gain + column, count);
     total += inner;
     along += inner * made;
-    put(of_gain + column, take(of_gain + column, count) + given * made, count);
-    put(of_bias + column, take(of_bias + column, count) + given, count);
+    add_to(of_gain + column, given * made, count);
+    add_to(of_bias + column, given, count);
   }
   float mean = sum(total) * share, slope = sum(along) * share;
-  auto of_sum = [&](int64_t column, int64_t count) {
-    Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
-    return (inner - mean - take(standard + column, count) * slope) * inverse;
-  };
-  if (!asked.of_result) {
-    for (int64_t column = 0; column < width; column += LANES) {
-      int64_t count = smaller(LANES, width - column);
-      put(of_states + column, of_sum(column, count), count);
-    }
-    return;
-  }
-  float* of_result = asked.of_result + row * width;
+  float* of_product = asked.of_product ? asked.of_product + row * width : nullptr;
   drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
-    Lanes value = of_sum(column, count);
+    Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
+    Lanes value = (inner - mean - take(standard + column, count) * slope) * inverse;
     put(of_states + column, value, count);
-    put(of_result + column, value * factors, count);
+    value *= factors;
+    if (of_product) put(of_product + column, value, count);
+    add_to(of_shift + column, value, count);
   });
 }
 
 static void normed_backward(const NormedBackward& asked, int64_t from, int64_t to) {
   for (int64_t block = from; block < to; ++block) {
-    float* of_gain = asked.sums + block * 2 * asked.width;
-    float* of_bias = of_gain + asked.width;
-    for (int64_t column = 0; column < 2 * asked.width; ++column) of_gain[column] = 0;
+    float* sums = asked.sums + block * 3 * asked.width;
+    for (int64_t column = 0; column < 3 * asked.width; ++column) sums[column] = 0;
     int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
-    for (int64_t row = block * BLOCK; row < end; ++row) normed_backward_row(asked, row, of_gain, of_bias);
+    for (int64_t row = block * BLOCK; row < end; ++row) normed_backward_row(asked, row, sums);
   }
 }
 
