@@ -1,42 +1,5 @@
 // What is done to rows: quantisation, norms, products with their stores, the output projection.
 
-static inline void quantise_row(const float* in, int64_t width, uint8_t* out, float* scale) {
-  Lanes most = {}, poison = {};
-  int64_t column = 0;
-  for (; column + LANES <= width; column += LANES) {
-    Lanes value = load(in + column);
-    most = larger(positive(value), most);
-    poison += value * 0.0f;  // NaN where a value is not finite: a damaged model is found out, not rounded away
-  }
-  if (column < width) {
-    Lanes value = load_some(in + column, width - column);
-    most = larger(positive(value), most);
-    poison += value * 0.0f;
-  }
-  float top = largest(most);
-  float inverse = top > 0 ? 127.0f / top : 0.0f;
-  *scale = top / 127.0f + sum(poison);
-  for (column = 0; column < width; column += LANES) {
-    int64_t count = width - column < LANES ? width - column : LANES;
-    IntegerLanes integers;
-    rounded((count == LANES ? load(in + column) : load_some(in + column, count)) * inverse, &integers);
-    integers += 128;
-#if defined(REGARD_AVX512)
-    __m128i bytes = _mm512_cvtepi32_epi8((__m512i)integers);
-    _mm_mask_storeu_epi8(out + column, static_cast<__mmask16>((1u << count) - 1), bytes);
-#else
-    for (int64_t lane = 0; lane < count; ++lane) out[column + lane] = static_cast<uint8_t>(integers[lane]);
-#endif
-  }
-  for (column = width; column % 4; ++column) out[column] = 128;
-}
-
-static void quantise(const float* in, int64_t rows, int64_t width, int64_t stride, uint8_t* out, int64_t out_stride,
-                     float* scales) {
-  for (int64_t row = 0; row < rows; ++row)
-    quantise_row(in + row * stride, width, out + row * out_stride, scales + row);
-}
-
 static inline Lanes part(const float* in, int64_t column, int64_t width) {
   return column + LANES <= width ? load(in + column) : load_some(in + column, width - column);
 }
@@ -48,6 +11,61 @@ static inline void keep(float* out, Lanes value, int64_t column, int64_t width) 
     save_some(out + column, value, width - column);
 }
 
+// What quantisation must know of a row, of four vectors in turn: one sum alone would wait for itself.
+struct Extent {
+  Lanes most[4] = {}, poison[2] = {};
+
+  void see(Lanes value, int turn) {
+    most[turn] = larger(positive(value), most[turn]);
+    poison[turn % 2] += value * 0.0f;  // NaN where a value is not finite: a damaged model is found out, not rounded away
+  }
+  float top() const { return largest(larger(larger(most[0], most[1]), larger(most[2], most[3]))); }
+  float fault() const { return sum(poison[0] + poison[1]); }
+};
+
+// Calls `work` with each column where a vector begins, and 0 to 3 in turn.
+template <class Work>
+static inline __attribute__((always_inline)) void by_vectors(int64_t width, Work work) {
+  int64_t column = 0;
+  for (; column + 4 * LANES <= width; column += 4 * LANES)
+#pragma GCC unroll 4
+    for (int turn = 0; turn < 4; ++turn) work(column + turn * LANES, turn);
+  for (; column < width; column += LANES) work(column, 0);
+}
+
+static inline void quantise_seen(const Extent& extent, const float* in, int64_t width, uint8_t* out, float* scale) {
+  float top = extent.top();
+  float inverse = top > 0 ? 127.0f / top : 0.0f;
+  *scale = top / 127.0f + extent.fault();
+  by_vectors(width, [&](int64_t column, int) __attribute__((always_inline)) {
+    int64_t count = width - column < LANES ? width - column : LANES;
+    IntegerLanes integers;
+    rounded(part(in, column, width) * inverse, &integers);
+    integers += 128;
+#if defined(REGARD_AVX512)
+    __m128i bytes = _mm512_cvtepi32_epi8((__m512i)integers);
+    _mm_mask_storeu_epi8(out + column, static_cast<__mmask16>((1u << count) - 1), bytes);
+#else
+    for (int64_t lane = 0; lane < count; ++lane) out[column + lane] = static_cast<uint8_t>(integers[lane]);
+#endif
+  });
+  for (int64_t column = width; column % 4; ++column) out[column] = 128;
+}
+
+static void quantise(const float* in, int64_t rows, int64_t width, int64_t stride, uint8_t* out, int64_t out_stride,
+                     float* scales) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = in + row * stride;
+    Extent extent;
+    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
+      extent.see(part(from, column, width), turn);
+    });
+    quantise_seen(extent, from, width, out + row * out_stride, scales + row);
+  }
+}
+
+static inline Lanes all_four(const Lanes (&parts)[4]) { return (parts[0] + parts[1]) + (parts[2] + parts[3]); }
+
 static void norm(const NormWeights& weights, const float* in, int64_t rows, int64_t width, float* out, uint8_t* bytes,
                  int64_t byte_stride, float* scales) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -55,28 +73,32 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
     float* to = out + row * width;
     float mean = 0;
     if (weights.bias) {
-      Lanes total = {};
-      for (int64_t column = 0; column < width; column += LANES) total += part(from, column, width);
-      mean = sum(total) / static_cast<float>(width);
+      Lanes total[4] = {};
+      by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
+        total[turn] += part(from, column, width);
+      });
+      mean = sum(all_four(total)) / static_cast<float>(width);
     }
-    Lanes squares = {};
-    for (int64_t column = 0; column < width; column += LANES) {
+    Lanes squares[4] = {};
+    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
       Lanes apart = part(from, column, width) - mean;
       if (column + LANES > width) {
         float held[REGARD_LANES];
         save(held, apart);
         apart = load_some(held, width - column);
       }
-      squares += apart * apart;
-    }
-    float variance = sum(squares) / static_cast<float>(width);
+      squares[turn] += apart * apart;
+    });
+    float variance = sum(all_four(squares)) / static_cast<float>(width);
     float inverse = 1.0f / __builtin_sqrtf(variance + weights.epsilon);
-    for (int64_t column = 0; column < width; column += LANES) {
+    Extent extent;
+    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
       Lanes value = (part(from, column, width) - mean) * inverse * part(weights.gain, column, width);
       if (weights.bias) value += part(weights.bias, column, width);
       keep(to, value, column, width);
-    }
-    if (bytes) quantise_row(to, width, bytes + row * byte_stride, scales + row);
+      if (bytes) extent.see(column + LANES > width ? part(to, column, width) : value, turn);
+    });
+    if (bytes) quantise_seen(extent, to, width, bytes + row * byte_stride, scales + row);
   }
 }
 
@@ -93,6 +115,7 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   tile.panel = weights.bytes + panel * size;
   tile.quads = quads;
   tile.start = weights.shift + panel * PANEL;
+  tile.start_stride = 0;
   tile.row_scales = rows.scales + row;
   tile.scales = weights.scales + panel * PANEL;
   tile.bias = weights.bias + panel * PANEL;
@@ -101,10 +124,40 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   return tile;
 }
 
+// With a few tiles, weights come while products are made only if all tiles use a part of the panel before the next.
+static constexpr int64_t FEW = 4 * TILE, PART = AHEAD / (4 * PANEL);
+
+static inline bool in_parts(const Rows& rows, const Weights& weights) {
+  return weights.bytes && rows.count > TILE && rows.count <= FEW && weights.inputs > 4 * PART;
+}
+
+// A tile from quad `first` on, of whose rows sums have been begun.
+static inline ByteTile part_of(ByteTile tile, int64_t row, int64_t first, const int32_t* sums) {
+  tile.rows += 4 * first;
+  tile.panel += first * 4 * PANEL;
+  tile.ahead = tile.panel + AHEAD + 64 * (row / TILE);
+  tile.quads -= first;
+  if (!first) return tile;
+  tile.start = sums + row * PANEL;
+  tile.start_stride = PANEL;
+  return tile;
+}
+
+// Sums of a panel over all parts but the last: [FEW][PANEL]; how many quads they are of.
+static inline int64_t begin_panel(const Rows& rows, const Weights& weights, int64_t panel, int32_t* sums) {
+  int64_t first = 0;
+  for (; first + PART < (weights.inputs + 3) / 4; first += PART)
+    for (int64_t row = 0; row < rows.count; row += TILE) {
+      ByteTile tile = part_of(byte_tile_of(rows, weights, panel, row), row, first, sums);
+      tile.quads = PART;
+      byte_tiles(rows.count - row < TILE ? rows.count - row : TILE, tile, sums + row * PANEL);
+    }
+  return first;
+}
+
 // One tile as floats, with its bias: [TILE][PANEL].
-static inline void tile(const Rows& rows, const Weights& weights, int64_t panel, int64_t row, int64_t count,
-                        float* values) {
-  if (weights.bytes) return value_tiles(count, byte_tile_of(rows, weights, panel, row), values);
+static inline void float_values(const Rows& rows, const Weights& weights, int64_t panel, int64_t row, int64_t count,
+                                float* values) {
   const float* bias = weights.bias + panel * PANEL;
   float_tiles(count, rows.floats + row * rows.stride, rows.stride, weights.floats + panel * PANEL * weights.inputs,
               weights.inputs, values);
@@ -113,31 +166,55 @@ static inline void tile(const Rows& rows, const Weights& weights, int64_t panel,
       save(values + r * PANEL + column, load(values + r * PANEL + column) + load(bias + column));
 }
 
-static inline void product_tile(const Rows& rows, const Weights& weights, const Store& store, int64_t panel, int64_t row,
-                                int64_t count) {
-  int64_t first = panel * PANEL;
-  int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
-  float* out = store.out + row * store.stride + first;
-  const float* residual = store.residual ? store.residual + row * store.residual_stride + first : nullptr;
-  bool rectified = store.activation == Activation::relu;
-  if (weights.bytes && columns == PANEL && (rectified || store.activation == Activation::none))
-    return store_tiles(count, byte_tile_of(rows, weights, panel, row),
-                       TilePlace{out, store.stride, residual, store.residual_stride, rectified});
-  alignas(64) float values[TILE * PANEL];
-  tile(rows, weights, panel, row, count, values);
-  for (int64_t r = 0; r < count; ++r)
+static inline void tile(const Rows& rows, const Weights& weights, int64_t panel, int64_t row, int64_t count,
+                        float* values) {
+  if (weights.bytes)
+    value_tiles(count, byte_tile_of(rows, weights, panel, row), values);
+  else
+    float_values(rows, weights, panel, row, count, values);
+}
+
+// Activation and residual of some values of a panel.
+static inline void put(const Store& store, const float* values, int64_t first, int64_t columns, int64_t row,
+                       int64_t count) {
+  for (int64_t r = 0; r < count; ++r) {
+    float* out = store.out + (row + r) * store.stride + first;
+    const float* residual = store.residual ? store.residual + (row + r) * store.residual_stride + first : nullptr;
     for (int64_t column = 0; column < columns; column += LANES) {
       Lanes value = load(values + r * PANEL + column);
       if (store.activation != Activation::none) value = activated(value, store.activation);
-      if (residual) value += part(residual + r * store.residual_stride, column, columns);
-      keep(out + r * store.stride, value, column, columns);
+      if (residual) value += part(residual, column, columns);
+      keep(out, value, column, columns);
     }
+  }
 }
 
 static void product(const Rows& rows, const Weights& weights, const Store& store) {
-  for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel)
-    for (int64_t row = 0; row < rows.count; row += TILE)
-      product_tile(rows, weights, store, panel, row, rows.count - row < TILE ? rows.count - row : TILE);
+  alignas(64) int32_t sums[FEW * PANEL];
+  alignas(64) float values[TILE * PANEL];
+  bool parts = in_parts(rows, weights), rectified = store.activation == Activation::relu;
+  for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
+    int64_t first = panel * PANEL, begun = parts ? begin_panel(rows, weights, panel, sums) : 0;
+    int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
+    bool straight = columns == PANEL && (rectified || store.activation == Activation::none);
+    for (int64_t row = 0; row < rows.count; row += TILE) {
+      int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
+      if (weights.bytes) {
+        ByteTile tile = byte_tile_of(rows, weights, panel, row);
+        if (parts) tile = part_of(tile, row, begun, sums);
+        if (straight) {
+          const float* residual = store.residual ? store.residual + row * store.residual_stride + first : nullptr;
+          store_tiles(count, tile, TilePlace{store.out + row * store.stride + first, store.stride, residual,
+                                             store.residual_stride, rectified});
+          continue;
+        }
+        value_tiles(count, tile, values);
+      } else {
+        float_values(rows, weights, panel, row, count, values);
+      }
+      put(store, values, first, columns, row, count);
+    }
+  }
 }
 
 static void product_int32(const Rows& rows, const Weights& weights, int32_t* out) {

@@ -2,6 +2,6 @@
 
 static const Kernels TABLE = {
     REGARD_NAME,  quantise,    norm,            product, product_int32, project, attend,
-    attend_past,  attend_additive, gate,        activate, turn,         lstm,    gru,
+    attend_past,  attend_additive, powers, gate,      activate, turn,         lstm,    gru,
     gru_cho_gates, gru_cho_blend,
 };

@@ -13,6 +13,7 @@ struct ByteTile {
   const int8_t* panel;
   int64_t quads;         // inputs / 4
   const int32_t* start;  // of the sums
+  int64_t start_stride;  // from row to row; 0: all begin alike
   const float* row_scales;
   const float* scales;
   const float* bias;
@@ -41,7 +42,7 @@ static inline __attribute__((always_inline)) void byte_sums(const ByteTile& tile
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
-      total[0][r][c] = _mm512_loadu_si512(tile.start + 16 * c);
+      total[0][r][c] = _mm512_loadu_si512(tile.start + r * tile.start_stride + 16 * c);
       if constexpr (CHAINS == 2) total[1][r][c] = _mm512_setzero_si512();
     }
   const uint8_t* rows = tile.rows;
@@ -151,11 +152,12 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 // 16 columns at a time, one instruction for 8 columns of 4 products.
 template <int R>
 static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                         int32_t* out) {
+                         int64_t start_stride, int32_t* out) {
   __m256i total[R][2];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
-    for (int c = 0; c < 2; ++c) total[r][c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + 8 * c));
+    for (int c = 0; c < 2; ++c)
+      total[r][c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + r * start_stride + 8 * c));
   for (int64_t quad = 0; quad < quads; ++quad) {
     const __m256i* here = reinterpret_cast<const __m256i*>(panel + quad * 4 * PANEL);
     __m256i w0 = _mm256_loadu_si256(here), w1 = _mm256_loadu_si256(here + 1);
@@ -178,7 +180,7 @@ static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* pane
 // A pair of products is added up in each 32-bit lane, so a column has two lanes until the end.
 template <int R>
 static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                         int32_t* out) {
+                         int64_t start_stride, int32_t* out) {
   __m256i total[R][4];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
@@ -203,7 +205,8 @@ static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* pane
       int32_t pairs[8];
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), total[r][c]);
       for (int column = 0; column < 4; ++column)
-        out[r * PANEL + 4 * c + column] = start[4 * c + column] + pairs[2 * column] + pairs[2 * column + 1];
+        out[r * PANEL + 4 * c + column] =
+            start[r * start_stride + 4 * c + column] + pairs[2 * column] + pairs[2 * column + 1];
     }
 }
 #endif
@@ -214,11 +217,11 @@ static void byte_tile(const ByteTile& tile, int32_t* out) {
     const int8_t* panel = tile.panel + 4 * columns;
     const int32_t* start = tile.start + columns;
     if constexpr (R > 3) {
-      byte_columns<3>(tile.rows, tile.stride, panel, tile.quads, start, out + columns);
-      byte_columns<R - 3>(tile.rows + 3 * tile.stride, tile.stride, panel, tile.quads, start,
-                          out + 3 * PANEL + columns);
+      byte_columns<3>(tile.rows, tile.stride, panel, tile.quads, start, tile.start_stride, out + columns);
+      byte_columns<R - 3>(tile.rows + 3 * tile.stride, tile.stride, panel, tile.quads, start + 3 * tile.start_stride,
+                          tile.start_stride, out + 3 * PANEL + columns);
     } else {
-      byte_columns<R>(tile.rows, tile.stride, panel, tile.quads, start, out + columns);
+      byte_columns<R>(tile.rows, tile.stride, panel, tile.quads, start, tile.start_stride, out + columns);
     }
   }
 }
@@ -251,7 +254,8 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 template <int R>
 static void byte_tile(const ByteTile& tile, int32_t* out) {
   for (int r = 0; r < R; ++r)
-    for (int column = 0; column < PANEL; ++column) out[r * PANEL + column] = tile.start[column];
+    for (int column = 0; column < PANEL; ++column)
+      out[r * PANEL + column] = tile.start[r * tile.start_stride + column];
   for (int r = 0; r < R; ++r)
     for (int64_t quad = 0; quad < tile.quads; ++quad) {
       const int8_t* here = tile.panel + quad * 4 * PANEL;

@@ -222,6 +222,7 @@ void MemoryAttention::prepare(const Machine& machine, const Rows& memory, const 
     std::memcpy(to, values + first * values_width, sizeof(float) * items * values_width);
     if (energy) {
       std::memcpy(one.keys.need(items * keys_width), keys + first * keys_width, sizeof(float) * items * keys_width);
+      one.small = machine.kernels.powers(one.keys.get(), items * keys_width, one.powers.need(items * keys_width));
       continue;
     }
     float* turned = one.keys.need(keys_width * across);
@@ -258,7 +259,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
   float* weights = room.weighs ? clean_weights(room, groups, held) : nullptr;
   for (const Group& group : groups) {
     const Held& one = *held[group.slot];
-    float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items));
+    float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items) + padded(width));
     if (energy) {
       for (int64_t row = group.first; row < group.first + group.count; ++row) {
         AttendAdditive a;
@@ -268,9 +269,11 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
         a.value_width = value_width;
         a.items = one.items;
         a.keys = one.keys.get();
+        a.powers = one.small ? one.powers.get() : nullptr;
         a.values = one.values.get();
         a.energy = energy;
         a.scores = scores;
+        a.room = scores + HEADS_TOGETHER * 6 * padded(one.items);
         a.weights = weights ? weights + room.weight_starts[row] : nullptr;
         a.out = out + row * out_width;
         machine.kernels.attend_additive(a);

@@ -92,6 +92,8 @@ struct Held {
   int64_t items = 0;
   Buffer<float> keys;
   Buffer<float> values;
+  Buffer<float> powers;  // of keys of an additive score
+  bool small = false;    // and whether there are any
 };
 
 // Rows of one sentence that stand together.

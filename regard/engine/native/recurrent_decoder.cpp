@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "recurrent.h"
+#include "token_products.h"
 
 namespace regard {
 namespace {
@@ -103,7 +104,11 @@ class RecurrentDecoder : public Decoder {
 class RecurrentDecoding : public Decoding {
  public:
   RecurrentDecoding(const RecurrentDecoder& decoder, const Machine& machine, int64_t slots)
-      : decoder_(decoder), machine_(machine), state_width_(decoder.network.state_width()), slots_(slots) {}
+      : decoder_(decoder),
+        machine_(machine),
+        state_width_(decoder.network.state_width()),
+        slots_(slots),
+        token_products_(machine, decoder.embedding, decoder.network.layers[0].inputs) {}
 
   void start(const Memory& memory, const std::vector<int64_t>& slots) override {
     if (attends()) {
@@ -142,15 +147,12 @@ class RecurrentDecoding : public Decoding {
   Rows step(const std::vector<StepRow>& rows) override {
     int64_t count = static_cast<int64_t>(rows.size());
     gather(rows);
-    float* embedded = embedded_.need(count * decoder_.embedding.width);
-    for (int64_t row = 0; row < count; ++row)
-      decoder_.embedding.look_up(rows[row].token, embedded + row * decoder_.embedding.width);
     next_.need(count * state_width_);
     float* hidden = hidden_.need(count * decoder_.hidden_width);
     switch (decoder_.wiring) {
-      case Wiring::initial: initial(count, hidden); break;
-      case Wiring::attentive: attentive(count, hidden); break;
-      case Wiring::bahdanau: bahdanau(count, hidden); break;
+      case Wiring::initial: initial(rows, hidden); break;
+      case Wiring::attentive: attentive(rows, hidden); break;
+      case Wiring::bahdanau: bahdanau(rows, hidden); break;
       case Wiring::every_step: every_step(rows, hidden); break;
     }
     return machine_.rows(bytes_[3], hidden, count, decoder_.hidden_width);
@@ -189,14 +191,6 @@ class RecurrentDecoding : public Decoding {
     }
   }
 
-  // Products of the first layer with its inputs [rows][blocks * width].
-  float* products(const Rows& inputs) {
-    const Linear& linear = decoder_.network.layers[0].inputs;
-    float* out = products_.need(inputs.count * linear.outputs());
-    linear.run(machine_, inputs, out);
-    return out;
-  }
-
   const float* advance(int64_t count, const float* products) {
     return decoder_.network.step(machine_, room_, products, count, states_.get(), next_.get());
   }
@@ -212,17 +206,22 @@ class RecurrentDecoding : public Decoding {
     return out;
   }
 
-  void initial(int64_t count, float* hidden) {
-    const float* said = advance(count, products(embedded_rows(count)));
+  void initial(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size());
+    const float* said = advance(count, token_products_.of(rows));
     std::memcpy(hidden, said, sizeof(float) * count * decoder_.hidden_width);
   }
 
-  Rows embedded_rows(int64_t count) {
-    return machine_.rows(bytes_[0], embedded_.get(), count, decoder_.embedding.width);
+  Rows embedded(const std::vector<StepRow>& rows) {
+    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
+    float* out = embedded_.need(count * width);
+    for (int64_t row = 0; row < count; ++row) decoder_.embedding.look_up(rows[row].token, out + row * width);
+    return machine_.rows(bytes_[0], out, count, width);
   }
 
-  void attentive(int64_t count, float* hidden) {
-    float* made = products(embedded_rows(count));
+  void attentive(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size());
+    float* made = token_products_.of(rows);
     if (decoder_.feeding) {
       float* both = more_.need(count * decoder_.from_fed.outputs());
       decoder_.from_fed.run(machine_, machine_.rows(bytes_[1], fed_.get(), count, decoder_.hidden_width), both,
@@ -244,21 +243,21 @@ class RecurrentDecoding : public Decoding {
                            decoder_.side_by_side ? Activation::none : Activation::tanh);
   }
 
-  void bahdanau(int64_t count, float* hidden) {
-    int64_t width = decoder_.network.width;
+  void bahdanau(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.network.width;
     int64_t last = (decoder_.network.layer_count - 1) * decoder_.network.parts() * width;
     Rows before = machine_.rows(before_bytes_, states_.get() + last, count, width, state_width_);
     Rows context = machine_.rows(context_bytes_, contexts(before), count, decoder_.context_width);
-    Rows embedded = embedded_rows(count);
     float* made = more_.need(count * decoder_.from_context.outputs());
-    decoder_.from_context.run(machine_, context, made, Activation::none, products(embedded));
+    decoder_.from_context.run(machine_, context, made, Activation::none, token_products_.of(rows));
     advance(count, made);
-    decoder_.deep.run(machine_, deep_, {before, embedded, context}, hidden);
+    decoder_.deep.run(machine_, deep_, {before, embedded(rows), context}, hidden);
   }
 
   void every_step(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
     int64_t context_width = decoder_.context_width;
+    Rows alone = embedded(rows);
     float* both = joined_.need(count * (width + context_width));
     float* every = contexts_.need(count * context_width);
     for (int64_t row = 0; row < count; ++row) {
@@ -268,9 +267,12 @@ class RecurrentDecoding : public Decoding {
       std::memcpy(to + width, context, sizeof(float) * context_width);
       std::memcpy(every + row * context_width, context, sizeof(float) * context_width);
     }
-    const float* said = advance(count, products(machine_.rows(bytes_[1], both, count, width + context_width)));
+    const Linear& linear = decoder_.network.layers[0].inputs;
+    float* made = more_.need(count * linear.outputs());
+    linear.run(machine_, machine_.rows(bytes_[1], both, count, width + context_width), made);
+    const float* said = advance(count, made);
     decoder_.deep.run(machine_, deep_,
-                      {machine_.rows(before_bytes_, said, count, decoder_.network.width), embedded_rows(count),
+                      {machine_.rows(before_bytes_, said, count, decoder_.network.width), alone,
                        machine_.rows(context_bytes_, every, count, context_width)},
                       hidden);
   }
@@ -283,7 +285,8 @@ class RecurrentDecoding : public Decoding {
   std::vector<const Held*> held_;
   Network::Room room_;
   MemoryAttention::Room attention_;
-  Buffer<float> states_, next_, fed_, hidden_, embedded_, products_, more_, contexts_, joined_, deep_[2];
+  TokenProducts token_products_;
+  Buffer<float> states_, next_, fed_, hidden_, embedded_, more_, contexts_, joined_, deep_[2];
   Bytes bytes_[4], before_bytes_, context_bytes_;
 };
 

@@ -8,6 +8,7 @@ namespace regard {
 namespace {
 
 constexpr int32_t PAD = 0, UNKNOWN = 1, START = 2, END = 3;
+constexpr int64_t SMALL = 512;  // a search that reads no more rows leaves its room to the next
 
 // One token of a row, linked to the one before it.
 struct Node {
@@ -42,7 +43,8 @@ class Searching {
   explicit Searching(Work& work)
       : work_(work),
         options_(work.options),
-        decoding_(work.model.decoder->decoding(work.machine, work.capacity, work.options.beam)) {
+        decoding_(work.decodings.take(work.capacity, work.options.beam)) {
+    if (!decoding_) decoding_ = work.model.decoder->decoding(work.machine, work.capacity, work.options.beam);
     for (int64_t slot = work.capacity; slot--;) free_.push_back(slot);
     never_ = {PAD, START};
     if (!options_.unknown) never_.push_back(UNKNOWN);
@@ -52,9 +54,10 @@ class Searching {
     while (!work_.stopped.load(std::memory_order_relaxed)) {
       if (work_.stop && __atomic_load_n(work_.stop, __ATOMIC_RELAXED)) throw Stopped("the search was ended");
       if (static_cast<int64_t>(running_.size()) <= work_.capacity * 3 / 4) admit();
-      if (running_.empty()) return;
+      if (running_.empty()) break;
       step();
     }
+    if (running_.empty() && read_ <= SMALL) work_.decodings.give(std::move(decoding_), work_.capacity, options_.beam);
   }
 
  private:
@@ -96,6 +99,7 @@ class Searching {
         step_rows_.push_back(StepRow{static_cast<int32_t>(sentence.slot), row.from, static_cast<int32_t>(place), token,
                                      static_cast<int32_t>(sentence.steps)});
       }
+    read_ += static_cast<int64_t>(step_rows_.size());
     Rows hidden = decoding_->step(step_rows_);
     project(hidden);
     size_t first = 0, kept = 0;
@@ -104,7 +108,8 @@ class Searching {
       size_t rows = sentence.rows.size();
       advance(sentence, first);
       first += rows;
-      if (is_done(sentence)) {
+      drop(sentence);
+      if (sentence.rows.empty() || sentence.steps >= sentence.limit) {
         finish(sentence);
         continue;
       }
@@ -232,13 +237,14 @@ class Searching {
     if (static_cast<int64_t>(sentence.done.size()) > options_.best) sentence.done.pop_back();
   }
 
-  // Whether nothing can change the outcome any more. No continuation of a row scores above log p / lp(limit).
-  bool is_done(const Sentence& sentence) const {
-    if (sentence.rows.empty() || sentence.steps >= sentence.limit) return true;
-    if (static_cast<int64_t>(sentence.done.size()) < options_.best) return false;
-    double best = -INFINITY;
-    for (const Row& row : sentence.rows) best = std::max(best, row.score);
-    return !(options_.score(best, sentence.limit) > sentence.done.back().score);
+  // Rows that cannot enter the outcome any more leave: no continuation of a row scores above log p / lp(limit). Nothing
+  // comes in for them, as what does not lie above the bound lies below everything that does.
+  void drop(Sentence& sentence) const {
+    if (static_cast<int64_t>(sentence.done.size()) < options_.best) return;
+    auto lost = [&](const Row& row) {
+      return !(options_.score(row.score, sentence.limit) > sentence.done.back().score);
+    };
+    sentence.rows.erase(std::remove_if(sentence.rows.begin(), sentence.rows.end(), lost), sentence.rows.end());
   }
 
   void finish(Sentence& sentence) {
@@ -253,6 +259,7 @@ class Searching {
   const Options& options_;
   std::unique_ptr<Decoding> decoding_;
   std::vector<Sentence> running_;
+  int64_t read_ = 0;  // rows, of all steps
   std::vector<int64_t> free_;
   std::vector<int32_t> never_;
   std::vector<StepRow> step_rows_;
