@@ -174,45 +174,81 @@ static inline void tile(const Rows& rows, const Weights& weights, int64_t panel,
     float_values(rows, weights, panel, row, count, values);
 }
 
-// Activation and residual of some values of a panel.
-static inline void put(const Store& store, const float* values, int64_t first, int64_t columns, int64_t row,
+static inline const float* residual_of(const Store& store, int64_t row, int64_t first) {
+  if (store.residuals) return store.residuals[row] + first;
+  return store.residual ? store.residual + row * store.residual_stride + first : nullptr;
+}
+
+static inline TilePlace place_of(const Store& store, int64_t first, int64_t row, int64_t count) {
+  TilePlace place;
+  place.out = store.out + row * store.stride + first;
+  place.stride = store.stride;
+  place.rectified = store.activation == Activation::relu;
+  for (int64_t r = 0; r < TILE; ++r) place.residual[r] = r < count ? residual_of(store, row + r, first) : nullptr;
+  return place;
+}
+
+// Some values of a panel go to their place.
+static inline void put(const TilePlace& place, Activation activation, const float* values, int64_t columns,
                        int64_t count) {
-  for (int64_t r = 0; r < count; ++r) {
-    float* out = store.out + (row + r) * store.stride + first;
-    const float* residual = store.residual ? store.residual + (row + r) * store.residual_stride + first : nullptr;
+  for (int64_t r = 0; r < count; ++r)
     for (int64_t column = 0; column < columns; column += LANES) {
       Lanes value = load(values + r * PANEL + column);
-      if (store.activation != Activation::none) value = activated(value, store.activation);
-      if (residual) value += part(residual, column, columns);
-      keep(out, value, column, columns);
+      if (activation != Activation::none) value = activated(value, activation);
+      if (place.residual[r]) value += part(place.residual[r], column, columns);
+      keep(place.out + r * place.stride, value, column, columns);
     }
-  }
 }
 
 static void product(const Rows& rows, const Weights& weights, const Store& store) {
   alignas(64) int32_t sums[FEW * PANEL];
   alignas(64) float values[TILE * PANEL];
-  bool parts = in_parts(rows, weights), rectified = store.activation == Activation::relu;
+  bool parts = in_parts(rows, weights);
+  bool simple = store.activation == Activation::relu || store.activation == Activation::none;
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
     int64_t first = panel * PANEL, begun = parts ? begin_panel(rows, weights, panel, sums) : 0;
     int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
-    bool straight = columns == PANEL && (rectified || store.activation == Activation::none);
     for (int64_t row = 0; row < rows.count; row += TILE) {
       int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
+      TilePlace place = place_of(store, first, row, count);
       if (weights.bytes) {
         ByteTile tile = byte_tile_of(rows, weights, panel, row);
         if (parts) tile = part_of(tile, row, begun, sums);
-        if (straight) {
-          const float* residual = store.residual ? store.residual + row * store.residual_stride + first : nullptr;
-          store_tiles(count, tile, TilePlace{store.out + row * store.stride + first, store.stride, residual,
-                                             store.residual_stride, rectified});
+        if (simple && columns == PANEL) {
+          store_tiles(count, tile, place);
           continue;
         }
         value_tiles(count, tile, values);
       } else {
         float_values(rows, weights, panel, row, count, values);
       }
-      put(store, values, first, columns, row, count);
+      put(place, store.activation, values, columns, count);
+    }
+  }
+}
+
+// Tile by tile: what the second product gives is still near when it is added to the first.
+static void product_sum(const Rows& rows, const Weights& weights, const Rows& more, const Weights& more_weights,
+                        const Store& store) {
+  alignas(64) float values[TILE * PANEL], near[TILE * PANEL];
+  for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
+    int64_t first = panel * PANEL;
+    int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
+    for (int64_t row = 0; row < rows.count; row += TILE) {
+      int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
+      TilePlace last = place_of(store, first, row, count), before = last;
+      before.out = near;
+      before.stride = PANEL;
+      for (int64_t r = 0; r < TILE; ++r) last.residual[r] = near + r * PANEL;
+      if (weights.bytes && columns == PANEL) {
+        store_tiles(count, byte_tile_of(more, more_weights, panel, row), before);
+        store_tiles(count, byte_tile_of(rows, weights, panel, row), last);
+        continue;
+      }
+      tile(more, more_weights, panel, row, count, values);
+      put(before, Activation::none, values, columns, count);
+      tile(rows, weights, panel, row, count, values);
+      put(last, Activation::none, values, columns, count);
     }
   }
 }

@@ -24,9 +24,8 @@ struct ByteTile {
 struct TilePlace {
   float* out;
   int64_t stride;
-  const float* residual;  // or null
-  int64_t residual_stride;
   bool rectified;
+  const float* residual[TILE];  // of each row; all null where there is none
 };
 
 #if defined(REGARD_AVX512)
@@ -114,8 +113,7 @@ static void byte_store(const ByteTile& tile, const TilePlace& place) {
   __m512 least = _mm512_set1_ps(place.rectified ? 0.0f : -__builtin_inff());
   byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
     __m512 value = _mm512_max_ps(least, byte_value(tile, r, c, sum));  // of a number and NaN, NaN
-    if (place.residual)
-      value = _mm512_add_ps(value, _mm512_loadu_ps(place.residual + r * place.residual_stride + 16 * c));
+    if (place.residual[0]) value = _mm512_add_ps(value, _mm512_loadu_ps(place.residual[r] + 16 * c));
     _mm512_storeu_ps(place.out + r * place.stride + 16 * c, value);
   });
 }
@@ -302,7 +300,7 @@ static void byte_store(const ByteTile& tile, const TilePlace& place) {
     for (int column = 0; column < PANEL; column += REGARD_LANES) {
       Lanes value = load(values + r * PANEL + column);
       if (place.rectified) value = value < Lanes{} ? Lanes{} : value;  // NaN stays NaN
-      if (place.residual) value += load(place.residual + r * place.residual_stride + column);
+      if (place.residual[0]) value += load(place.residual[r] + column);
       save(place.out + r * place.stride + column, value);
     }
 }

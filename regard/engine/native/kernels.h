@@ -42,6 +42,7 @@ struct Store {
   int64_t stride = 0;
   const float* residual = nullptr;
   int64_t residual_stride = 0;
+  const float* const* residuals = nullptr;  // of each row, in the place of `residual`
   Activation activation = Activation::none;
 };
 
@@ -133,6 +134,9 @@ struct Kernels {
   void (*norm)(const NormWeights& weights, const float* in, int64_t rows, int64_t width, float* out, uint8_t* bytes,
                int64_t byte_stride, float* scales);
   void (*product)(const Rows& rows, const Weights& weights, const Store& store);
+  // x W + b + (y V + c + residual): no activation.
+  void (*product_sum)(const Rows& rows, const Weights& weights, const Rows& more, const Weights& more_weights,
+                      const Store& store);
   void (*product_int32)(const Rows& rows, const Weights& weights, int32_t* out);
   void (*project)(const Rows& rows, const Weights& weights, int32_t candidates, Projected* projected);
   void (*attend)(const Attend& attend);

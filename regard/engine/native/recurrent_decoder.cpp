@@ -191,8 +191,8 @@ class RecurrentDecoding : public Decoding {
     }
   }
 
-  const float* advance(int64_t count, const float* products) {
-    return decoder_.network.step(machine_, room_, products, count, states_.get(), next_.get());
+  const float* advance(int64_t count, const Given& given) {
+    return decoder_.network.step(machine_, room_, given, count, states_.get(), next_.get());
   }
 
   // Contexts of queries, with the output projection where there is one.
@@ -208,7 +208,7 @@ class RecurrentDecoding : public Decoding {
 
   void initial(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size());
-    const float* said = advance(count, token_products_.of(rows));
+    const float* said = advance(count, Given{nullptr, token_products_.of(rows)});
     std::memcpy(hidden, said, sizeof(float) * count * decoder_.hidden_width);
   }
 
@@ -221,14 +221,14 @@ class RecurrentDecoding : public Decoding {
 
   void attentive(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size());
-    float* made = token_products_.of(rows);
+    Given given{nullptr, token_products_.of(rows)};
+    Rows fed;
     if (decoder_.feeding) {
-      float* both = more_.need(count * decoder_.from_fed.outputs());
-      decoder_.from_fed.run(machine_, machine_.rows(bytes_[1], fed_.get(), count, decoder_.hidden_width), both,
-                            Activation::none, made);
-      made = both;
+      fed = machine_.rows(bytes_[0], fed_.get(), count, decoder_.hidden_width);
+      given.rows = &fed;
+      given.linear = &decoder_.from_fed;
     }
-    const float* said = advance(count, made);
+    const float* said = advance(count, given);
     int64_t width = decoder_.network.width, context_width = decoder_.context_width;
     const float* context = contexts(machine_.rows(bytes_[1], said, count, width));
     float* both = decoder_.projects ? joined_.need(count * (width + context_width)) : hidden;
@@ -248,9 +248,7 @@ class RecurrentDecoding : public Decoding {
     int64_t last = (decoder_.network.layer_count - 1) * decoder_.network.parts() * width;
     Rows before = machine_.rows(before_bytes_, states_.get() + last, count, width, state_width_);
     Rows context = machine_.rows(context_bytes_, contexts(before), count, decoder_.context_width);
-    float* made = more_.need(count * decoder_.from_context.outputs());
-    decoder_.from_context.run(machine_, context, made, Activation::none, token_products_.of(rows));
-    advance(count, made);
+    advance(count, Given{nullptr, token_products_.of(rows), &context, &decoder_.from_context});
     decoder_.deep.run(machine_, deep_, {before, embedded(rows), context}, hidden);
   }
 
@@ -270,7 +268,7 @@ class RecurrentDecoding : public Decoding {
     const Linear& linear = decoder_.network.layers[0].inputs;
     float* made = more_.need(count * linear.outputs());
     linear.run(machine_, machine_.rows(bytes_[1], both, count, width + context_width), made);
-    const float* said = advance(count, made);
+    const float* said = advance(count, Given{made});
     decoder_.deep.run(machine_, deep_,
                       {machine_.rows(before_bytes_, said, count, decoder_.network.width), alone,
                        machine_.rows(context_bytes_, every, count, context_width)},

@@ -14,10 +14,10 @@ class TokenProducts {
   TokenProducts(const Machine& machine, const Embedding& embedding, const Linear& linear)
       : machine_(machine), embedding_(embedding), linear_(linear) {}
 
-  // [rows][outputs]
-  float* of(const std::vector<StepRow>& rows) {
+  // Of each row [outputs]; as long as nothing else is asked for.
+  const float* const* of(const std::vector<StepRow>& rows) {
     int64_t count = static_cast<int64_t>(rows.size()), width = linear_.outputs();
-    float* out = out_.need(count * width);
+    found_.resize(count);
     if (2 * count > places()) forget(std::max(2 * count, std::min(embedding_.vocabulary, ROOM / width)));
     try {
       add(rows);
@@ -25,9 +25,8 @@ class TokenProducts {
       forget(places());
       throw;
     }
-    for (int64_t row = 0; row < count; ++row)
-      std::memcpy(out + row * width, kept_.get() + place_[rows[row].token] * width, sizeof(float) * width);
-    return out;
+    for (int64_t row = 0; row < count; ++row) found_[row] = kept_.get() + place_[rows[row].token] * width;
+    return found_.data();
   }
 
  private:
@@ -78,7 +77,8 @@ class TokenProducts {
   std::vector<int32_t> token_;   // at a place; -1: none
   std::vector<int64_t> last_;    // when a place was last used
   std::vector<int32_t> missing_;
-  Buffer<float> kept_, embedded_, made_, out_;
+  std::vector<const float*> found_;
+  Buffer<float> kept_, embedded_, made_;
   Bytes bytes_;
 };
 
