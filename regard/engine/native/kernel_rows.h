@@ -124,8 +124,9 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   return tile;
 }
 
-// With a few tiles, weights come while products are made only if all tiles use a part of the panel before the next.
-static constexpr int64_t FEW = 4 * TILE, PART = AHEAD / (4 * PANEL);
+// With a few tiles, weights come while products are made only if all tiles use a part of the panel before the next: so
+// many quads.
+static constexpr int64_t FEW = 4 * TILE, PART = 16;
 
 static inline bool in_parts(const Rows& rows, const Weights& weights) {
   return weights.bytes && rows.count > TILE && rows.count <= FEW && weights.inputs > 4 * PART;
@@ -135,7 +136,7 @@ static inline bool in_parts(const Rows& rows, const Weights& weights) {
 static inline ByteTile part_of(ByteTile tile, int64_t row, int64_t first, const int32_t* sums) {
   tile.rows += 4 * first;
   tile.panel += first * 4 * PANEL;
-  tile.ahead = tile.panel + AHEAD + 64 * (row / TILE);
+  tile.ahead = tile.panel + PART * 4 * PANEL + 64 * (row / TILE);
   tile.quads -= first;
   if (!first) return tile;
   tile.start = sums + row * PANEL;
