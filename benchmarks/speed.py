@@ -49,8 +49,8 @@ STEPS = {
 QUICK_LEARNING = 2
 LEARNING = {
     "A": Learning(steps=500, rate=0.002),
-    "B": Learning(steps=120, rate=0.0007),
-    "C": Learning(steps=150, rate=0.001),
+    "B": Learning(steps=240, rate=0.0007),
+    "C": Learning(steps=300, rate=0.001),
 }
 SENTENCES = {"A": {64: 1000, 1: 50}, "B": {64: 512, 1: 20}, "C": {64: 512, 1: 30}}
 """How many are decoded, in batches of 64 and one by one."""

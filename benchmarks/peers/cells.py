@@ -27,9 +27,12 @@ NATIVE, WORKERS = "native engine", "two workers"
 SLOW = ("joeynmt", "yoyodyne")
 """Peers that take so long over a step, having batches of all lengths, that a few steps are enough."""
 
-STOPPING = {"regard": "early", "transformers": "exact"}
-"""When a beam search ends is a choice. By itself, regard ends when nothing better can come, and Transformers when what
-runs would be no better than what is written if it ended now: each is also run as the other does it."""
+EXACT = "exact"
+"""Natural ends, and a beam search that goes on until nothing better can come. By themselves, regard and Transformers
+end it when what runs would be no better than what is written if it ended now."""
+
+TO_THE_LAST = (OURS, "transformers")
+"""Who can search so."""
 
 BY_COMMAND = ("eole", "opennmt")
 """Peers that decode by a command, and with a model of their own."""
@@ -114,5 +117,5 @@ def settings(*, batch: tuple[int, ...], ends: tuple[str, ...], sentences: Mappin
         {"ends": end, "batch": one, "beam": beam, "steps": FORCED, "sentences": sentences[one]}
         for end in ends
         for one in batch
-        for beam in ((5,) if end in STOPPING.values() else (1, 5))
+        for beam in ((5,) if end == EXACT else (1, 5))
     ]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import configs
-from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, SLOW, STOPPING, WORKERS, Cell, settings
+from peers.cells import BY_COMMAND, EXACT, FORCED, NATIVE, OURS, SLOW, TO_THE_LAST, WORKERS, Cell, settings
 from peers.configs import FEW_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
@@ -166,8 +166,8 @@ def decode(cell: Cell, bench: Bench) -> Result:
         return {"figures": workers(cell, bench)}
     if cell.system in BY_COMMAND:
         return {"figures": forced_by_command(cell, bench)}
-    other = STOPPING.get("" if cell.way or cell.model != "A" else cell.system)
-    ends = ("natural", "forced", *([other] if other else []))
+    further = cell.model == "A" and cell.system in TO_THE_LAST and not cell.way
+    ends = ("natural", "forced", *([EXACT] if further else []))
     told = json.dumps(settings(batch=(64, 1), ends=ends, sentences=bench.sentences[cell.model]))
     model, test = bench.model(cell.model), bench.corpus.file("test.json")
     command: list[str | Path]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peers.cells import NATIVE, OURS, Cell, decodings, trainings
+from peers.cells import EXACT, NATIVE, OURS, Cell, decodings, trainings
 
 Record = Mapping[str, Any]
 Read = Callable[[Mapping[str, Any]], float | None]
@@ -66,11 +66,11 @@ def at(setting: str, field: str = "rate") -> Read:
     return lambda result: result["figures"].get(setting, {}).get(field)
 
 
-def limit(record: Record, model: str, precision: str) -> Figure:
-    """Target tokens per second that products alone would allow."""
+def limit(record: Record, model: str, precision: str, name: str = "limit") -> Figure:
+    """Target tokens per second that products alone would allow; `order`: in the order of training."""
 
     def read(result: Mapping[str, Any]) -> float | None:
-        found = [one["limit"] for one in result["limits"] if (one["model"], one["precision"]) == (model, precision)]
+        found = [one[name] for one in result["limits"] if (one["model"], one["precision"]) == (model, precision)]
         return found[0] if found else None
 
     return figure(record, Cell(kind="limit", system=OURS), read)
@@ -128,38 +128,32 @@ def training_goals(record: Record) -> list[Goal]:
         Goal("training B, best peer at its defaults", 1.3, b.over(peers(record, "B", tuned=False)), 1.6),
         Goal("training C, best peer at its defaults", 2.4, c.over(peers(record, "C", tuned=False)), 3.0),
         Goal("training B, best peer in the same precision", 1.1, b.over(same), 1.3),
-        Goal("share of the limit of products, training A", 0.70, share(record, "A"), 0.8),
-        Goal("share of the limit of products, training B", 0.55, share(record, "B"), 0.7),
+        *(
+            Goal(f"share of the limit of products{told}, training {model}", aim, share(record, model, name), stretch)
+            for name, told in (("limit", ", each alone"), ("order", " in the order of training"))
+            for model, aim, stretch in (("A", 0.70, 0.8), ("B", 0.55, 0.7))
+        ),
     ]
 
 
-WAYS = {
-    "natural ends": ("natural", "natural"),
-    "natural ends, both as regard": ("natural", "exact"),
-    "natural ends, both as Transformers": ("early", "natural"),
-}
-"""By whose rule a beam search is over: each by its own, both by ours, both by theirs."""
-
-
 def decoding_goals(record: Record) -> list[Goal]:
-    def against(model: str, system: str, setting: str, ends: tuple[str, str] = ("forced", "forced")) -> Figure:
-        cells = (Cell(kind="decode", system=name, model=model) for name in (OURS, system))
-        mine, theirs = (figure(record, cell, at(f"{end} {setting}")) for cell, end in zip(cells, ends, strict=True))
-        return mine.over(theirs)
+    def against(model: str, system: str, setting: str) -> Figure:
+        mine, theirs = (Cell(kind="decode", system=name, model=model) for name in (OURS, system))
+        return figure(record, mine, at(setting)).over(figure(record, theirs, at(setting)))
 
-    recurrent = [against("C", system, "batch 64 beam 5") for system in ("eole", "opennmt")]
-    wanted = [(64, "forced length", ("forced", "forced"), 2.5, 3.5)]
-    for size, aim, stretch in ((64, 3.0, 3.5), (1, 2.3, 4.0)):
-        wanted += [(size, told, ends, aim, stretch) for told, ends in WAYS.items()]
+    recurrent = [against("C", system, "forced batch 64 beam 5") for system in ("eole", "opennmt")]
+    wanted = [("forced", 64, 2.5, 3.5), ("natural", 64, 3.0, 3.5), (EXACT, 64, 3.0, 3.5)]
+    wanted += [("forced", 1, 2.3, 4.0), ("natural", 1, 2.3, 4.0), (EXACT, 1, 2.3, 4.0)]
+    told = {"forced": "forced length", "natural": "natural ends", EXACT: "natural ends, searched to the last"}
     return [
         *(
             Goal(
-                f"decoding A, batch {size}, beam 5, {told}, Transformers",
+                f"decoding A, batch {size}, beam 5, {told[ends]}, Transformers",
                 aim,
-                against("A", "transformers", f"batch {size} beam 5", ends),
+                against("A", "transformers", f"{ends} batch {size} beam 5"),
                 stretch,
             )
-            for size, told, ends, aim, stretch in wanted
+            for ends, size, aim, stretch in wanted
         ),
         Goal("decoding C, batch 64, beam 5, forced, best peer", 2.5, least(recurrent)),
     ]
@@ -210,10 +204,10 @@ def faster(record: Record, model: str) -> str:
     return max((name for name in known if known[name]), key=lambda name: known[name].median, default="float32")
 
 
-def share(record: Record, model: str) -> Figure:
+def share(record: Record, model: str, name: str) -> Figure:
     """Of what products alone would allow in the precision used."""
     precision = faster(record, model)
-    return ours(record, model, precision).over(limit(record, model, precision))
+    return ours(record, model, precision).over(limit(record, model, precision, name))
 
 
 def decoding_settings(record: Record, model: str) -> list[str]:
@@ -226,7 +220,7 @@ def decoding_settings(record: Record, model: str) -> list[str]:
     }
     order = [
         f"{ends} batch {size} beam {beam}"
-        for ends in ("natural", "early", "exact", "forced")
+        for ends in ("natural", EXACT, "forced")
         for size in (64, 1)
         for beam in (1, 5)
     ]

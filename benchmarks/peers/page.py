@@ -48,7 +48,7 @@ on idle cores to see it on your own machine.
   settles by itself. Peers are shown both ways.
 - **A few steps only**: JoeyNMT and yoyodyne have batches of all lengths and take so long over a step that two are
   timed, in one round. Where regard is far slower in bfloat16 than in float32, because the processor does not have it,
-  trainings in bfloat16 have one round, too.
+  A has one round in bfloat16, and the larger models are not trained in it.
 - **Decoding**: with natural ends and, so that everyone does the same work, with a length forced to 16 steps. regard,
   Transformers and CTranslate2 decode with the same weights, trained by regard and exported. Eole and OpenNMT-py decode
   with what they have learned in the run above, which is too little to end a sentence: with forced length only. Of B and
@@ -56,9 +56,9 @@ on idle cores to see it on your own machine.
   all others, its native engine too, get and give tokens. CTranslate2 runs as many workers of one thread as there are
   cores, for single sentences one thread, with AVX-512 forced where the processor has it, and in batches of 16, 32 or 64
   sentences, whichever is fastest; the native engine has as many workers, and takes 16 sentences at a time.
-- **Ends of a beam search**: by itself, regard goes on until no better output can come (`exact`); Transformers ends when
-  the best beginning would be no better than what is written if it ended now, which is sooner (`early`). Both are also
-  run by the rule of the other.
+- **Ends of a beam search**: by themselves, regard and Transformers end a search when no beginning would be better than
+  what is written if it ended now; Transformers wants as many outputs as the beam is wide for that. Both are also run to
+  the last, until nothing better can come (`exact`: `--stopping exact`, `early_stopping="never"`).
 - **Rounds**: everything runs once, one after the other. Then all again but peers that are not among the best two of
   what they are compared in: these have one round. Figures are medians over the rounds, ± is half of what lies between
   the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1
@@ -94,8 +94,10 @@ START = "`--help` of the command; of Transformers and CTranslate2, which have no
 LIMIT = """\
 Matrix products alone, of the shapes that training needs, two operations for each multiply-add. The limit is what a
 program would reach that did nothing but the products with weights, forward and twice backward; attention's own products
-are not in it. A token of the target needs the operations of its pair divided by the length of its target. The recurrent
-products of C are taken as if all steps were one product, which no program can do."""
+are not in it. *Each alone*: every product at its fastest, over and over on the same numbers, which then lie in the
+nearest cache. *In order*: the products of a step one after the other, each on numbers of its own, as training does
+them. A token of the target needs the operations of its pair divided by the length of its target. The recurrent products
+of C are taken as if all steps were one product, which no program can do."""
 
 
 def where(record: Record) -> str:
@@ -227,11 +229,13 @@ def limit_tables(record: Record) -> list[str]:
     rows = []
     for name, shape in SHAPES.items():
         for precision in ("float32", "bfloat16"):
-            bound = limit(record, name, precision)
-            reached = ours(record, name, precision).over(bound)
+            bounds = [limit(record, name, precision, one) for one in ("limit", "order")]
+            reached = [ours(record, name, precision).over(bound) for bound in bounds]
             millions = training_operations(shape, source, target) / 1e6
-            rows.append([name, precision, f"{millions:.1f}", shown(bound), times(reached)])
-    heads = ["", "precision", "million operations a target token", "limit, tokens/s", "share that regard reaches"]
+            told = [text for one, other in zip(bounds, reached, strict=True) for text in (shown(one), times(other))]
+            rows.append([name, precision, f"{millions:.1f}", *told])
+    heads = ["", "precision", "million operations a target token"]
+    heads += ["each alone, tokens/s", "share that regard reaches", "in order, tokens/s", "share that regard reaches"]
     return [table(heads, iter(rows)), table(["product", "precision", "GFLOP/s"], product_rows(record))]
 
 

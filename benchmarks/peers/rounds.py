@@ -2,8 +2,8 @@
 
 In the first round everything runs. In the others only what decides: ours, and of the peers of a row the best two (a
 row is what stands side by side: one model, one precision, one setting of the allocator). What is far behind, or does
-not run at all, has its figures of the first round; and where regard is far slower in bfloat16 than in float32 (a
-processor without it), so have all trainings in it.
+not run at all, has its figures of the first round. Where regard is far slower in bfloat16 than in float32 (a processor
+without it), trainings in it have one round, and if A was so, the larger models are not trained in it at all.
 """
 
 import time
@@ -56,11 +56,16 @@ def is_hopeless(record: Record, model: str) -> bool:
     return 0 < half < HOPELESS * full
 
 
+def is_left_out(record: Record, cell: Cell) -> bool:
+    """Whether a training in bfloat16 would only take long: A has told."""
+    return cell.kind == "train" and cell.precision == "bfloat16" and cell.model != "A" and is_hopeless(record, "A")
+
+
 def decides(record: Record, cell: Cell, cells: Iterable[Cell]) -> bool:
     """Whether a cell runs after the first round; before that is over, whether it will by what is known of it."""
     rounds = record["cells"].get(cell.key, [])
     if not rounds:
-        return cell.system not in SLOW
+        return cell.system not in SLOW and not is_left_out(record, cell)
     if cell.kind == "train" and cell.precision == "bfloat16" and is_hopeless(record, cell.model):
         return False
     if cell.system == OURS or "fault" in rounds[0]:
@@ -78,7 +83,8 @@ def turns(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) ->
         Turn(number, cell)
         for number in range(1, rounds + 1)
         for cell in cells
-        if not is_done(record, cell.key, number, retry=retry) and (number == 1 or decides(record, cell, cells))
+        if not is_done(record, cell.key, number, retry=retry)
+        and (decides(record, cell, cells) if number > 1 else not is_left_out(record, cell))
     ]
 
 

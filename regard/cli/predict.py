@@ -57,7 +57,9 @@ def predict(
     block_ngrams: int | None = typer.Option(None, "--block-ngrams", help="Never say so many tokens in a row twice."),
     groups: int | None = typer.Option(None, "--groups", help="Groups of a diverse beam; it becomes a multiple."),
     diversity: float | None = typer.Option(None, "--diversity", help="Of --groups: cost of what others have taken."),
-    stopping: str | None = typer.Option(None, "--stopping", help="exact: nothing is missed; early: a guess, faster."),
+    stopping: str | None = typer.Option(
+        None, "--stopping", help="early: as others do it; exact: nothing is missed, slower."
+    ),
     mbr: str | None = typer.Option(
         None, "--mbr", metavar="METRIC", help="Choose the output most like the others by chrF, BLEU, ...; of --samples."
     ),

@@ -10,7 +10,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 """Where the library is built."""
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -40,6 +40,7 @@ class Asked(ctypes.Structure):
         ("length_penalty", ctypes.c_double),
         ("gnmt", ctypes.c_int64),
         ("unknown", ctypes.c_int64),
+        ("early", ctypes.c_int64),
         ("stop", ctypes.c_void_p),
     )
 

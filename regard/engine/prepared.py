@@ -35,6 +35,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "length_formula": (str,),
     "min_length": (int,),
     "block_ngrams": (int,),
+    "stopping": (str,),
     "max_length": (int,),
     "max_ratio": (int, float, type(None)),
     "weights": (int,),
@@ -79,6 +80,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "source": ("text", "source"),
     "target": ("text", "target"),
     "length_formula": ("plain", "gnmt"),
+    "stopping": ("exact", "early"),
 }
 
 
@@ -109,6 +111,7 @@ class Prepared:
             length_formula="gnmt" if settings["length_formula"] == "gnmt" else "plain",
             min_length=int(str(settings["min_length"])),
             block_ngrams=int(str(settings["block_ngrams"])),
+            stopping="early" if settings["stopping"] == "early" else "exact",
         )
 
     def predict(self, lines: Iterable[str], *, beam: int | None = None, workers: int | None = None) -> Iterator[Line]:

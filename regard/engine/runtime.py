@@ -54,6 +54,7 @@ class EngineOptions:
     min_length: int = 1
     block_ngrams: int = 0
     unknown: bool = False
+    stopping: Literal["exact", "early"] = "exact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +178,7 @@ class Engine:
             length_penalty=options.length_penalty,
             gnmt=options.length_formula == "gnmt",
             unknown=options.unknown,
+            early=options.stopping == "early",
         )
         flag = StopFlag() if stop is None else stop
         asked.stop = flag.address

@@ -39,7 +39,6 @@ _BEYOND: Final = {
     "stochastic": "stochastic beams",
     "groups": "diverse beams",
     "coverage_penalty": "coverage penalty",
-    "stopping": "early stopping",
     "trace": "traces",
     "min_length": "least length",
     "block_ngrams": "blocked n-grams",

@@ -127,7 +127,7 @@ def _asked(
 def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
     """The context, and what lets its weights be made again."""
     context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
-    softmax = like.new_empty(asked.rows, asked.heads, asked.queries, 2)
+    softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries)
     asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
     _checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
     return context, softmax

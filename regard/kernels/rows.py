@@ -91,7 +91,7 @@ class _Rectified(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, bias: Tensor, rate: float) -> Tensor:
         rows, width = rows_of(states)
-        ctx.chance, place = chance(rate, seed()), states.data_ptr()
+        ctx.chance, place = chance(rate, seed() if rate else 0), states.data_ptr()
         asked = Rectified(ctx.chance, rows, width, place, bias.data_ptr(), None, place, None)
         library().regard_rectified(ctypes.byref(asked), threads(states.numel()))
         increment_version(states)

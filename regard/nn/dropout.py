@@ -62,8 +62,8 @@ def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
 def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, training: bool) -> Tensor:
     """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
     weight, bias = projection.weight, projection.bias
-    drops = training and 0 < rate <= _MOST and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-    if drops and bias is not None and serves(states, weight, bias):
+    learns = training and torch.is_grad_enabled() and rate <= _MOST and not torch.is_autocast_enabled("cpu")
+    if learns and bias is not None and serves(states, weight, bias):
         return native.rectified(functional.linear(states, weight), bias, rate)
     return rectified_dropped(projection(states), rate, training)
 

@@ -206,7 +206,7 @@ class SearchSection(Section):
     )
     diversity: float = Field(0.5, ge=0, description="Of groups: the cost of a token that a group before has taken.")
     stopping: Literal["exact", "early"] = Field(
-        "exact", description="A search ends when nothing better can come (exact), or when that is likely (early)."
+        "early", description="A search ends when nothing better is likely to come (early), or when nothing can (exact)."
     )
     max_length: int = Field(256, ge=1, description="Tokens an output may have.")
     max_ratio: float = Field(3.0, gt=0, description="Tokens an output may have for each token of the source.")

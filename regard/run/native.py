@@ -85,12 +85,13 @@ def engine_options(options: SearchOptions) -> EngineOptions:
         min_length=options.min_length,
         block_ngrams=options.block_ngrams,
         unknown=options.unknown,
+        stopping=options.stopping,
     )
 
 
 def beyond_beams(options: SearchOptions, constraint: Constraint | None) -> bool:
     """Whether a search is more than the beam that the engine has of its own."""
-    names = ("sample", "stochastic", "groups", "coverage_penalty", "stopping", "trace")
+    names = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
     others = any(getattr(options, name) != getattr(_USUAL, name) for name in names)
     return others or options.beam > WIDEST or constraint is not None
 
@@ -206,6 +207,7 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
         "length_formula": options.length_formula,
         "min_length": options.min_length,
         "block_ngrams": options.block_ngrams,
+        "stopping": options.stopping,
         "max_length": options.max_length,
         "max_ratio": options.max_ratio,
         "weights": checksum,

@@ -60,10 +60,10 @@ class SearchOptions:
     them take at the same step (Vijayakumar et al. 2018). `stochastic`: the beam is a sample without replacement (Kool
     et al. 2019); what it finds is ranked by perturbed log-probability. With `trace` the tree is told that was searched.
 
-    A search is over when no running hypothesis can enter the n best: with `stopping` = `exact` none that goes on up to
-    the longest length and says everything else for sure (`bound`), so that nothing is missed; with `early` none that
-    ends at once for sure. Scores seldom rise while a hypothesis goes on, but they may: `early` is a guess, with which
-    other systems begin (`early_stopping=False` of Transformers, which wants as many outputs as the beam is wide).
+    When a search is over: with `stopping` = `exact` when no running hypothesis can enter the n best even if it goes on
+    up to the longest length and says everything else for sure (`bound`), so that nothing is missed; with `early` when
+    none would enter them if it ended at once for sure. Scores seldom rise while a hypothesis goes on, but they may:
+    `early` is a guess, and what other systems begin with (`early_stopping=False` of Transformers is much the same).
     """
 
     beam: int = 5

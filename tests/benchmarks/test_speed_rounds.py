@@ -47,6 +47,9 @@ def test_a_precision_that_is_no_choice_runs_once(rate: float, expected: bool) ->
     record = record_of(first=True)
     record["cells"] |= {own.key: [{"rate": rate}], peer.key: [{"rate": 5.0}]}
     assert [decides(record, cell, [*CELLS, own, peer]) for cell in (own, peer, CELLS[0])] == [expected, expected, True]
+    larger = Cell(kind="train", system="regard", model="B", precision="bfloat16")
+    left = [turn.number for turn in turns(record, [*CELLS, own, peer, larger], 2, retry=False) if turn.cell == larger]
+    assert left == ([1, 2] if expected else [])
 
 
 def test_decoders_are_ranked_by_one_setting() -> None:

@@ -100,6 +100,7 @@ def engine_options(options: SearchOptions) -> EngineOptions:
         min_length=options.min_length,
         block_ngrams=options.block_ngrams,
         unknown=options.unknown,
+        stopping=options.stopping,
     )
 
 

@@ -65,8 +65,9 @@ def test_every_family_gives_the_tokens_and_numbers_of_torch(name, tmp_path):
         SearchOptions(beam=3, max_length=2, max_ratio=None),
         SearchOptions(beam=2, max_length=LIMIT, max_ratio=0.1),
         SearchOptions(beam=64, best=10, max_length=6, max_ratio=None),
+        SearchOptions(beam=4, best=2, stopping="early", max_length=LIMIT, max_ratio=None),
     ],
-    ids=["greedy", "n-best", "gnmt", "minimum", "bigrams", "words", "unknown", "cut", "ratio", "wide"],
+    ids=["greedy", "n-best", "gnmt", "minimum", "bigrams", "words", "unknown", "cut", "ratio", "wide", "early"],
 )
 @pytest.mark.parametrize("prefix", [(), (7, 9, 11)], ids=["free", "prefix"])
 def test_every_option_means_the_same(options, prefix, tmp_path):

@@ -74,12 +74,11 @@ def test_the_file_is_made_again_for_other_weights(model):
         (SearchOptions(coverage_penalty=0.3, best=2), None),
         (SearchOptions(groups=2, beam=4, best=2, diversity=0.5), None),
         (SearchOptions(beam=100, best=2), None),
-        (SearchOptions(beam=4, stopping="early"), None),
         (SearchOptions(trace=True), Constraint(forbid=("A",))),
         (SearchOptions(min_length=3, block_ngrams=2), Constraint(force=("B", "C"))),
         (SearchOptions(), Constraint(only=("A B", "B C", "D"))),
     ],
-    ids=["sample", "stochastic", "coverage", "groups", "wide", "early", "forbidden", "forced", "only"],
+    ids=["sample", "stochastic", "coverage", "groups", "wide", "forbidden", "forced", "only"],
 )
 def test_all_that_search_knows_works_with_an_engine(model, options, constraint):
     """Choices are made by the same code; what an engine of 32 bits says is within 1e-4 of what torch says."""

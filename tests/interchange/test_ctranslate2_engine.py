@@ -65,7 +65,6 @@ def test_limits_of_length_are_ours(model):
         (SearchOptions(stochastic=True, beam=3), {}, "no stochastic beams as"),
         (SearchOptions(groups=2, beam=4, diversity=0.5), {}, "no diverse beams as"),
         (SearchOptions(coverage_penalty=0.2), {}, "no coverage penalty as"),
-        (SearchOptions(stopping="early"), {}, "no early stopping as"),
         (SearchOptions(length_formula="gnmt"), {}, "no GNMT's length penalty as"),
         (SearchOptions(min_length=2, block_ngrams=3), {}, "no least length and no blocked n-grams as"),
         (SearchOptions(trace=True), {}, "no traces as"),

@@ -52,12 +52,12 @@ def test_each_is_its_plain_expression(kernels: ctypes.CDLL, shape: tuple[int, ..
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("rate", [0.1, 0.6])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.6])
 def test_a_rectifier_adds_the_bias_and_writes_over_what_it_is_given(
     kernels: ctypes.CDLL, shape: tuple[int, ...], rate: float
 ) -> None:
     given = drawn(shape, shape[-1:])
-    wide, mask = doubled(given), factors(shape, rate, 1)
+    wide, mask = doubled(given), factors(shape, rate, 1) if rate else torch.ones(shape, dtype=torch.float64)
     product = given[0] * 2
     torch.manual_seed(1)
     ours = rectified(product, given[1], rate)

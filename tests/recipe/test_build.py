@@ -213,7 +213,7 @@ def test_every_setting_of_training_arrives(unlike: dict[str, object]) -> None:
 
 def test_every_setting_of_search_arrives() -> None:
     section = SearchSection(beam=3, length_penalty=0.5, max_length=20, max_ratio=1.5, batch_sentences=2)
-    expected = SearchOptions(beam=3, length_penalty=0.5, max_length=20, max_ratio=1.5, best=1)
+    expected = SearchOptions(beam=3, length_penalty=0.5, max_length=20, max_ratio=1.5, best=1, stopping="early")
     assert search_options(section) == expected
     assert search_options(section, beam=1).beam == 1
     bounded = search_options(section, max_length=7, max_ratio=None)
@@ -221,7 +221,7 @@ def test_every_setting_of_search_arrives() -> None:
     assert search_options(section, measured=False).max_ratio is None
     assert (search_options(section, best=9).beam, search_options(section, best=9).best) == (9, 9)
     assert search_options(section, beam=4, best=2).beam == 4
-    rules = {"length_formula": "gnmt", "coverage_penalty": 0.3, "min_length": 2, "block_ngrams": 3, "stopping": "early"}
+    rules = {"length_formula": "gnmt", "coverage_penalty": 0.3, "min_length": 2, "block_ngrams": 3, "stopping": "exact"}
     groups = {"groups": 2, "diversity": 0.4}
     section = SearchSection(beam=3, **rules, **groups)
     assert search_options(section) == SearchOptions(beam=4, **rules, **groups)

@@ -24,7 +24,7 @@ Ids = list[int]
 @dataclass(frozen=True)
 class Setting:
     """How sentences are decoded, `batch` at once: with `natural` ends, `forced` to so many steps, or with natural ends
-    but a search that ends `early`, or when its result is `exact`."""
+    and a search that goes on until its result is `exact`."""
 
     ends: str
     batch: int

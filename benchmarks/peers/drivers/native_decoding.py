@@ -18,7 +18,7 @@ def main(path: str, pairs: str, settings: list[Setting], cores: int) -> None:
     rows = [source for source, _ in read_pairs(pairs)]
     for setting in settings:
         forced = setting.ends == "forced"
-        options = EngineOptions(beam=setting.beam, min_length=setting.steps if forced else 1)
+        options = EngineOptions(beam=setting.beam, min_length=setting.steps if forced else 1, stopping="early")
         limit = setting.steps if forced else LONGEST
 
         def search(wanted: Sequence[Ids], workers: int, options: EngineOptions = options, limit: int = limit) -> int:

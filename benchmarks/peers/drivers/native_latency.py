@@ -12,7 +12,7 @@ from regard.engine import Engine, EngineOptions, EngineRequest
 
 
 def main(path: str, pairs: str, beam: int, sentences: int, repeats: int) -> None:
-    engine, options = Engine(path), EngineOptions(beam=beam)
+    engine, options = Engine(path), EngineOptions(beam=beam, stopping="early")
     rows = chosen([source for source, _ in read_pairs(pairs)], sentences)
     asked = [EngineRequest(ids=[*row, END], limit=LONGEST) for row in rows]
     taken: list[list[float]] = [[] for _ in asked]

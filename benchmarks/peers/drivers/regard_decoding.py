@@ -27,7 +27,7 @@ def main(run: str, path: str, settings: list[Setting]) -> None:
     for setting in settings:
         options = model.options(beam=setting.beam)
         limits = {"min_length": setting.steps, "max_length": setting.steps} if setting.ends == "forced" else {}
-        stopping = "early" if setting.ends == "early" else "exact"
+        stopping = "exact" if setting.ends == "exact" else "early"
         options = replace(options, **{"max_length": LONGEST, "max_ratio": None, "stopping": stopping, **limits})
         ahead = 1 if setting.batch == 1 else None
 

@@ -28,7 +28,7 @@ struct Asked {
   const int64_t* limits;
   int64_t beam, best, min_length, block_ngrams;
   double length_penalty;
-  int64_t gnmt, unknown;
+  int64_t gnmt, unknown, early;
   const int32_t* stop;  // becomes other than 0 when the search is to end; or null
 };
 
@@ -41,6 +41,7 @@ Options options_of(const Asked& asked) {
   options.length_penalty = asked.length_penalty;
   options.gnmt = asked.gnmt != 0;
   options.unknown = asked.unknown != 0;
+  options.early = asked.early != 0;
   if (asked.beam < 1 || asked.beam > LONGEST_K) throw Refused("the beam must be from 1 to " + std::to_string(LONGEST_K));
   if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
   if (asked.capacity < 1 || asked.capacity > 4096) throw Refused("the capacity must be from 1 to 4096");
@@ -91,7 +92,7 @@ void run(Work& work) {
 
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 2; }
+REGARD_API int32_t regard_interface() { return 3; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {

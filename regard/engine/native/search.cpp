@@ -108,8 +108,7 @@ class Searching {
       size_t rows = sentence.rows.size();
       advance(sentence, first);
       first += rows;
-      drop(sentence);
-      if (sentence.rows.empty() || sentence.steps >= sentence.limit) {
+      if (is_done(sentence)) {
         finish(sentence);
         continue;
       }
@@ -218,6 +217,8 @@ class Searching {
     }
     sentence.rows.swap(rows);
     ++sentence.steps;
+    if (options_.early) return;
+    while (!sentence.rows.empty() && !is_open(sentence, sentence.rows.back().score)) sentence.rows.pop_back();
   }
 
   // A row becomes a hypothesis; `last` is the log-probability of its end, null for one that was cut off.
@@ -237,14 +238,19 @@ class Searching {
     if (static_cast<int64_t>(sentence.done.size()) > options_.best) sentence.done.pop_back();
   }
 
-  // Rows that cannot enter the outcome any more leave: no continuation of a row scores above log p / lp(limit). Nothing
-  // comes in for them, as what does not lie above the bound lies below everything that does.
-  void drop(Sentence& sentence) const {
-    if (static_cast<int64_t>(sentence.done.size()) < options_.best) return;
-    auto lost = [&](const Row& row) {
-      return !(options_.score(row.score, sentence.limit) > sentence.done.back().score);
-    };
-    sentence.rows.erase(std::remove_if(sentence.rows.begin(), sentence.rows.end(), lost), sentence.rows.end());
+  // Whether a row may still change the outcome. No continuation of it scores above log p / lp(limit), and few above
+  // what it would have if it ended at once for sure.
+  bool is_open(const Sentence& sentence, double value) const {
+    if (static_cast<int64_t>(sentence.done.size()) < options_.best) return true;
+    int64_t length = options_.early ? std::min(sentence.steps + 1, sentence.limit) : sentence.limit;
+    return options_.score(value, length) > sentence.done.back().score;
+  }
+
+  bool is_done(const Sentence& sentence) const {
+    if (sentence.rows.empty() || sentence.steps >= sentence.limit) return true;
+    double best = -INFINITY;
+    for (const Row& row : sentence.rows) best = std::max(best, row.score);
+    return !is_open(sentence, best);
   }
 
   void finish(Sentence& sentence) {

@@ -18,7 +18,7 @@ struct Options {
   int64_t beam = 1, best = 1, min_length = 1, block_ngrams = 0;
   double length_penalty = 0;
   bool gnmt = false, unknown = false;
-
+  bool early = false;  // a search is over when none that runs would be better if it ended at once
   double score(double log_probability, int64_t length) const;
 };
 

@@ -1,51 +1,55 @@
 // Attention over short sequences: all that a head has to look at is brought together in the nearest cache, where a head
 // is a few small products, and goes back from there. (Rows of all heads lie so far apart, and so evenly, that they would
-// push each other out of it.) Scores are made again in the backward pass.
+// push each other out of it.) Scores are made again in the backward pass. They stand as (keys, queries), a vector of
+// queries for each key: sums over keys then need nothing from within a vector.
 //
-// Shapes: Q queries, N keys (P with padding to whole vectors), E width of a head (W with padding).
+// Shapes: Q queries, N keys, E width of a head (W with padding to whole vectors).
 
-static constexpr int64_t AT_ONCE = 32;  // queries whose scores are there at once
+static constexpr int64_t AT_ONCE = 32;                // queries whose scores are there at once
+static constexpr int ROWS = REGARD_LANES / 2;         // of a tile, whose sums fill half of the registers
 
 // out (R, columns) = a b, or plus it: a(i, j) = a[i · down + j · along], b (inner, columns) by rows of a stride. Columns
 // are whole vectors. Loops over a tile are unrolled before anything else is done to them, or sums would live in memory.
-template <int ROWS, int VECTORS>
+template <int TALL, int VECTORS>
 static inline __attribute__((always_inline)) void tile(int64_t inner, const float* a, int64_t down, int64_t along,
                                                        const float* b, int64_t stride, float* out, int64_t out_stride,
                                                        bool adds) {
-  Lanes sums[ROWS][VECTORS];
-#pragma GCC unroll 4
-  for (int r = 0; r < ROWS; ++r)
+  Lanes sums[TALL][VECTORS];
+#pragma GCC unroll 8
+  for (int r = 0; r < TALL; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; ++v) sums[r][v] = adds ? load(out + r * out_stride + v * LANES) : Lanes{};
   for (int64_t j = 0; j < inner; ++j) {
     Lanes values[VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; ++v) values[v] = load(b + j * stride + v * LANES);
-#pragma GCC unroll 4
-    for (int r = 0; r < ROWS; ++r) {
+#pragma GCC unroll 8
+    for (int r = 0; r < TALL; ++r) {
       Lanes factor = all(a[r * down + j * along]);
 #pragma GCC unroll 4
       for (int v = 0; v < VECTORS; ++v) sums[r][v] += factor * values[v];
     }
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+  for (int r = 0; r < TALL; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; ++v) save(out + r * out_stride + v * LANES, sums[r][v]);
 }
 
-template <int ROWS>
+template <int TALL>
 static inline void strip(int64_t inner, int64_t columns, const float* a, int64_t down, int64_t along, const float* b,
                          int64_t stride, float* out, int64_t out_stride, bool adds) {
   int64_t column = 0;
   for (; column + 2 * LANES <= columns; column += 2 * LANES)
-    tile<ROWS, 2>(inner, a, down, along, b + column, stride, out + column, out_stride, adds);
-  if (column < columns) tile<ROWS, 1>(inner, a, down, along, b + column, stride, out + column, out_stride, adds);
+    tile<TALL, 2>(inner, a, down, along, b + column, stride, out + column, out_stride, adds);
+  if (column < columns) tile<TALL, 1>(inner, a, down, along, b + column, stride, out + column, out_stride, adds);
 }
 
 static void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t down, int64_t along,
                      const float* b, int64_t stride, float* out, int64_t out_stride, bool adds) {
   int64_t row = 0;
+  for (; row + ROWS <= rows; row += ROWS)
+    strip<ROWS>(inner, columns, a + row * down, down, along, b, stride, out + row * out_stride, out_stride, adds);
   for (; row + 4 <= rows; row += 4)
     strip<4>(inner, columns, a + row * down, down, along, b, stride, out + row * out_stride, out_stride, adds);
   for (; row + 2 <= rows; row += 2)
@@ -84,9 +88,9 @@ static inline float* from_column(float* sums, int64_t row, int64_t width, int64_
   return sums ? sums + row * width + column : nullptr;
 }
 
-// (N, W) → (E, P), with zeros.
-static void transpose(const float* from, int64_t items, int64_t width, float* to, int64_t room) {
-  for (int64_t item = 0; item < room; item += LANES)
+// (N, W) → (E, AT_ONCE), with zeros up to a whole vector.
+static void transpose(const float* from, int64_t items, int64_t width, float* to) {
+  for (int64_t item = 0; item < items; item += LANES)
     for (int64_t e = 0; e < width; e += LANES) {
       Lanes square[REGARD_LANES];
 #pragma GCC unroll 16
@@ -94,7 +98,7 @@ static void transpose(const float* from, int64_t items, int64_t width, float* to
         square[row] = item + row < items ? load(from + (item + row) * padded(width) + e) : Lanes{};
       turn_square(square);
       int64_t columns = smaller(LANES, width - e);
-      for (int64_t column = 0; column < columns; ++column) save(to + (e + column) * room + item, square[column]);
+      for (int64_t column = 0; column < columns; ++column) save(to + (e + column) * AT_ONCE + item, square[column]);
     }
 }
 
@@ -104,77 +108,87 @@ static inline void fetch(const float* from, int64_t count, int64_t part, int64_t
     __builtin_prefetch(from + index);
 }
 
-// What is added to a score: 0 or -∞.
-static inline Lanes seen(const float* permitted, int64_t causal, int64_t query, int64_t key) {
-  Lanes allowed = load(permitted + key);
-  if (!causal || key + LANES <= query + 1) return allowed;
-  Integers number = reinterpret_cast<Integers>(counting()) + static_cast<int32_t>(key);
-  return number <= static_cast<int32_t>(query) ? allowed : all(-__builtin_inff());
+// The scores of a vector of queries, from the numbered one on, with a key: -∞ where it may not be looked at.
+static inline Lanes seen(const Attention& asked, const float* permitted, const float* scores, int64_t query,
+                         int64_t key) {
+  Lanes score = load(scores + key * AT_ONCE) + permitted[key];
+  if (!asked.causal || key <= query) return score;
+  Integers number = reinterpret_cast<Integers>(counting()) + static_cast<int32_t>(query);
+  return number < static_cast<int32_t>(key) ? all(-__builtin_inff()) : score;
 }
 
-// Scores of a query become weights; `softmax` gets what makes them the same again.
-static inline void weigh(const Attention& asked, const float* permitted, int64_t query, int64_t columns, float* scores,
-                         float* softmax) {
-  Lanes most = all(-__builtin_inff());
-  for (int64_t key = 0; key < columns; key += LANES) {
-    Lanes score = load(scores + key) + seen(permitted, asked.causal, query, key);
-    save(scores + key, score);
-    most = larger(score, most);
+// What lets the weights of queries be made again: their largest scores, and 1 / Σ exp(score - largest).
+struct Softmax {
+  float *largest, *inverse;
+  Softmax(const Attention& asked, int64_t row, int64_t head, int64_t query)
+      : largest(asked.softmax + (row * asked.heads + head) * 2 * asked.queries + query),
+        inverse(largest + asked.queries) {}
+};
+
+// Scores of `count` queries become weights.
+static inline void weigh(const Attention& asked, const float* permitted, int64_t query, int64_t count, int64_t keys,
+                         float* scores, Softmax softmax) {
+  for (int64_t q = 0; q < count; q += LANES, scores += LANES) {
+    Lanes most = all(-__builtin_inff());
+    for (int64_t key = 0; key < keys; ++key) {
+      Lanes score = seen(asked, permitted, scores, query + q, key);
+      save(scores + key * AT_ONCE, score);
+      most = larger(score, most);
+    }
+    most = most == -__builtin_inff() ? Lanes{} : most;
+    Lanes total = {};
+    for (int64_t key = 0; key < keys; ++key) {
+      Lanes weight = exponential(load(scores + key * AT_ONCE) - most);
+      save(scores + key * AT_ONCE, weight);
+      total += weight;
+    }
+    Lanes inverse = total == 0.0f ? Lanes{} : 1.0f / total;
+    for (int64_t key = 0; key < keys; ++key)
+      save(scores + key * AT_ONCE, load(scores + key * AT_ONCE) * inverse);
+    put(softmax.largest + q, most, smaller(LANES, count - q));
+    put(softmax.inverse + q, inverse, smaller(LANES, count - q));
   }
-  float top = largest(most);
-  if (top == -__builtin_inff()) top = 0;
-  Lanes total = {};
-  for (int64_t key = 0; key < columns; key += LANES) {
-    Lanes weight = exponential(load(scores + key) - top);
-    save(scores + key, weight);
-    total += weight;
-  }
-  float whole = sum(total);
-  float inverse = whole == 0 ? 0.0f : 1.0f / whole;
-  for (int64_t key = 0; key < columns; key += LANES) save(scores + key, load(scores + key) * inverse);
-  softmax[0] = top;
-  softmax[1] = inverse;
 }
 
-static inline void weigh_again(const Attention& asked, const float* permitted, int64_t query, int64_t columns, float* scores,
-                               const float* softmax) {
-  for (int64_t key = 0; key < columns; key += LANES) {
-    Lanes score = load(scores + key) + seen(permitted, asked.causal, query, key);
-    save(scores + key, exponential(score - softmax[0]) * softmax[1]);
+// How many keys there are up to the last one that may be looked at; what is added to the scores with each, 0 or -∞.
+static int64_t allow(const Attention& asked, int64_t row, float* permitted) {
+  int64_t last = 0;
+  for (int64_t key = 0; key < asked.keys; ++key) {
+    bool open = !asked.mask || asked.mask[row * asked.mask_stride + key];
+    permitted[key] = open ? 0.0f : -__builtin_inff();
+    if (open) last = key + 1;
   }
-}
-
-static void allow(const Attention& asked, int64_t row, int64_t room, float* allowed) {
-  for (int64_t key = 0; key < room; ++key) {
-    bool open = key < asked.keys && (!asked.mask || asked.mask[row * asked.mask_stride + key]);
-    allowed[key] = open ? 0.0f : -__builtin_inff();
-  }
+  return last;
 }
 
 // Where a thread works.
 struct Room {
-  int64_t keys, width;  // with padding
-  float *permitted, *turned, *turned_values, *key, *value, *of_key, *of_value;
+  int64_t width;  // with padding
+  float *permitted, *turned, *turned_gradient, *key, *value, *of_key, *of_value;
   float *query, *gradient, *made, *scores, *errors;
 
-  Room(const Attention& asked, float* at) : keys(padded(asked.keys)), width(padded(asked.width)) {
-    auto next = [&](int64_t count) { return (at += count) - count; };
-    permitted = next(keys);
-    turned = next(keys * asked.width), turned_values = next(keys * asked.width);
+  static int64_t apart(int64_t count) { return (count + 15) / 16 * 16; }  // lines of a cache
+
+  Room(const Attention& asked, float* at) : width(padded(asked.width)) {
+    int64_t keys = asked.keys;
+    auto next = [&](int64_t count) { return (at += apart(count)) - apart(count); };
+    turned = next(AT_ONCE * asked.width), turned_gradient = next(AT_ONCE * asked.width);
     key = next(keys * width), value = next(keys * width), of_key = next(keys * width), of_value = next(keys * width);
     query = next(AT_ONCE * width), gradient = next(AT_ONCE * width), made = next(AT_ONCE * width);
-    scores = next(AT_ONCE * keys), errors = next(AT_ONCE * keys);
+    scores = next(keys * AT_ONCE), errors = next(keys * AT_ONCE);
+    permitted = next(keys);
   }
 };
 
 static int64_t attention_room(const Attention& asked) {
-  int64_t keys = padded(asked.keys), width = padded(asked.width);
-  return keys * (1 + 2 * asked.width + 4 * width + 2 * AT_ONCE) + 3 * AT_ONCE * width + LANES * 2;
+  int64_t keys = asked.keys, width = padded(asked.width);
+  return 2 * Room::apart(AT_ONCE * asked.width) + 4 * Room::apart(keys * width) + 3 * Room::apart(AT_ONCE * width) +
+         2 * Room::apart(keys * AT_ONCE) + Room::apart(keys);
 }
 
-// How many keys any of `count` queries can see, in whole vectors and as they are.
-static inline int64_t visible(const Attention& asked, int64_t query, int64_t count) {
-  return asked.causal ? smaller(asked.keys, query + count) : asked.keys;
+// How many of the keys any of `count` queries can see.
+static inline int64_t visible(const Attention& asked, int64_t open, int64_t query, int64_t count) {
+  return asked.causal ? smaller(open, query + count) : open;
 }
 
 static inline void fetch_next(const Attention& asked, int64_t row, int64_t shared) {
@@ -205,59 +219,55 @@ static inline void take_keys_back(const Attention& asked, const float* from, int
 
 static void attention(const Attention& asked, int64_t from, int64_t to, float* at) {
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
-  int64_t made_stride = asked.heads * width, values = asked.key_heads * width;
+  int64_t made_stride = asked.heads * width, values = asked.key_heads * width, open = 0;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
     int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
-    if (pair == from || shared == 0) allow(asked, row, room.keys, room.permitted);
+    if (pair == from || shared == 0) open = allow(asked, row, room.permitted);
     bring_keys(asked, row, shared * width, room.key);
     bring_keys(asked, row, shared * width + values, room.value);
-    transpose(room.key, asked.keys, width, room.turned, room.keys);
     fetch_next(asked, row, shared);
     for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
-        int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
-        int64_t columns = padded(keys), item = row * asked.queries + query;
+        int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, open, query, count);
+        int64_t item = row * asked.queries + query;
         bring_queries(asked, item, count, one * width, room.query);
-        multiply(count, width, columns, room.query, room.width, 1, room.turned, room.keys, room.scores, room.keys,
-                 false);
-        float* softmax = asked.softmax + ((row * asked.heads + one) * asked.queries + query) * 2;
-        for (int64_t q = 0; q < count; ++q)
-          weigh(asked, room.permitted, query + q, columns, room.scores + q * room.keys, softmax + 2 * q);
-        multiply(count, keys, room.width, room.scores, room.keys, 1, room.value, room.width, room.made, room.width,
-                 false);
+        transpose(room.query, count, width, room.turned);
+        multiply(keys, width, padded(count), room.key, room.width, 1, room.turned, AT_ONCE, room.scores, AT_ONCE, false);
+        weigh(asked, room.permitted, query, count, keys, room.scores, Softmax(asked, row, one, query));
+        multiply(count, keys, room.width, room.scores, 1, AT_ONCE, room.value, room.width, room.made, room.width, false);
         take_back(room.made, count, made_stride, width, 1.0f, asked.context + item * made_stride + one * width, nullptr);
       }
   }
 }
 
 // With weights p = softmax(scores) and values v: ∂v = pᵀ ∂c, ∂p = ∂c vᵀ, ∂scores = p ∘ (∂p - Σ p ∘ ∂p).
-static void errors_of_scores(const Attention& asked, const Room& room, int64_t query, int64_t count, int64_t columns,
-                             const float* softmax) {
-  for (int64_t q = 0; q < count; ++q) {
-    float* weights = room.scores + q * room.keys;
-    float* error = room.errors + q * room.keys;
-    weigh_again(asked, room.permitted, query + q, columns, weights, softmax + 2 * q);
-    Lanes total = {};
-    for (int64_t key = 0; key < columns; key += LANES) total += load(weights + key) * load(error + key);
-    float mean = sum(total);
-    for (int64_t key = 0; key < columns; key += LANES)
-      save(error + key, load(weights + key) * (load(error + key) - mean));
+static inline void errors_of_scores(const Attention& asked, const Room& room, int64_t query, int64_t count,
+                                    int64_t keys, Softmax softmax) {
+  for (int64_t q = 0; q < count; q += LANES) {
+    float *scores = room.scores + q, *errors = room.errors + q;
+    Lanes most = take(softmax.largest + q, smaller(LANES, count - q));
+    Lanes inverse = take(softmax.inverse + q, smaller(LANES, count - q)), mean = {};
+    for (int64_t key = 0; key < keys; ++key) {
+      Lanes weight = exponential(seen(asked, room.permitted, scores, query + q, key) - most) * inverse;
+      save(scores + key * AT_ONCE, weight);
+      mean += weight * load(errors + key * AT_ONCE);
+    }
+    for (int64_t key = 0; key < keys; ++key)
+      save(errors + key * AT_ONCE, load(scores + key * AT_ONCE) * (load(errors + key * AT_ONCE) - mean));
   }
 }
 
 // With scores = scale · q kᵀ: ∂q = scale · ∂scores k, ∂k = ∂scoresᵀ (scale · q).
 static void attention_backward(const Attention& asked, int64_t from, int64_t to, float* at) {
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
-  int64_t made_stride = asked.heads * width, values = asked.key_heads * width;
+  int64_t made_stride = asked.heads * width, values = asked.key_heads * width, open = 0;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
     int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
-    if (pair == from || shared == 0) allow(asked, row, room.keys, room.permitted);
+    if (pair == from || shared == 0) open = allow(asked, row, room.permitted);
     bring_keys(asked, row, shared * width, room.key);
     bring_keys(asked, row, shared * width + values, room.value);
-    transpose(room.key, asked.keys, width, room.turned, room.keys);
-    transpose(room.value, asked.keys, width, room.turned_values, room.keys);
     fetch_next(asked, row, shared);
     for (int64_t index = 0; index < asked.keys * room.width; index += LANES) {
       save(room.of_key + index, Lanes{});
@@ -267,23 +277,20 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
       float* sums = from_column(asked.query_sums, row, made_stride, one * width);
       for (int64_t column = 0; sums && column < width; ++column) sums[column] = 0;
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
-        int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, query, count);
-        int64_t columns = padded(keys), item = row * asked.queries + query;
+        int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, open, query, count);
+        int64_t item = row * asked.queries + query, w = room.width;
         bring_queries(asked, item, count, one * width, room.query);
         bring(asked.gradient + item * made_stride + one * width, nullptr, count, made_stride, width, 1.0f,
               room.gradient);
-        multiply(count, width, columns, room.query, room.width, 1, room.turned, room.keys, room.scores, room.keys,
+        transpose(room.query, count, width, room.turned);
+        transpose(room.gradient, count, width, room.turned_gradient);
+        multiply(keys, width, padded(count), room.key, w, 1, room.turned, AT_ONCE, room.scores, AT_ONCE, false);
+        multiply(keys, width, padded(count), room.value, w, 1, room.turned_gradient, AT_ONCE, room.errors, AT_ONCE,
                  false);
-        multiply(count, width, columns, room.gradient, room.width, 1, room.turned_values, room.keys, room.errors,
-                 room.keys, false);
-        const float* softmax = asked.softmax + ((row * asked.heads + one) * asked.queries + query) * 2;
-        errors_of_scores(asked, room, query, count, columns, softmax);
-        multiply(keys, count, room.width, room.scores, 1, room.keys, room.gradient, room.width, room.of_value,
-                 room.width, true);
-        multiply(keys, count, room.width, room.errors, 1, room.keys, room.query, room.width, room.of_key, room.width,
-                 true);
-        multiply(count, keys, room.width, room.errors, room.keys, 1, room.key, room.width, room.made, room.width,
-                 false);
+        errors_of_scores(asked, room, query, count, keys, Softmax(asked, row, one, query));
+        multiply(keys, count, w, room.scores, AT_ONCE, 1, room.gradient, w, room.of_value, w, true);
+        multiply(keys, count, w, room.errors, AT_ONCE, 1, room.query, w, room.of_key, w, true);
+        multiply(count, keys, w, room.errors, 1, AT_ONCE, room.key, w, room.made, w, false);
         take_back(room.made, count, asked.query_stride, width, asked.scale,
                   asked.of_query + item * asked.query_stride + one * width, sums);
       }

@@ -75,7 +75,7 @@ struct Attention {
   const uint8_t* mask;    // (B, N) or null
   int64_t mask_stride;    // of a row
   float* context;         // (B, Q, H · E)
-  float* softmax;         // (B, H, Q, 2) the largest score and 1 / Σ exp(score - largest)
+  float* softmax;         // (B, H, 2, Q) the largest score and 1 / Σ exp(score - largest)
   const float* gradient;  // of the context
   float* of_query;  // by strides as what they are of
   float* of_key;
