@@ -58,13 +58,17 @@ static inline float largest(Lanes value) {
 }
 #endif
 
-static inline bool any_above(Lanes value, float bound) {
+// A bit for each lane whose number is greater.
+static inline uint32_t above(Lanes value, float bound) {
 #if defined(REGARD_AVX512)
-  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ);
 #elif defined(REGARD_AVX2)
-  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+  return static_cast<uint32_t>(
+      _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)));
 #else
-  return largest(value) > bound;
+  uint32_t bits = 0;
+  for (int lane = 0; lane < REGARD_LANES; ++lane) bits |= static_cast<uint32_t>(value[lane] > bound) << lane;
+  return bits;
 #endif
 }
 

@@ -287,11 +287,13 @@ static inline void promote(const float* logits, float top, int64_t first, int32_
     row->largest = top;
   }
   float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
-  for (int64_t column = 0; column < PANEL; ++column) {
-    if (!(logits[column] > least)) continue;
-    insert(row, candidates, logits[column], static_cast<int32_t>(first + column));
-    if (row->found == candidates) least = row->best[candidates - 1].value;
-  }
+  for (int64_t column = 0; column < PANEL; column += LANES)
+    for (uint32_t bits = above(load(logits + column), least); bits; bits &= bits - 1) {
+      int64_t here = column + __builtin_ctz(bits);
+      if (!(logits[here] > least)) continue;
+      insert(row, candidates, logits[here], static_cast<int32_t>(first + here));
+      if (row->found == candidates) least = row->best[candidates - 1].value;
+    }
 }
 
 // The logits of one panel go into the sum of exponentials and the best so far. Most panels hold nothing above the least
@@ -300,7 +302,7 @@ static inline void scan(const float* logits, int64_t first, int32_t candidates, 
   Lanes most = load(logits);
   for (int64_t column = LANES; column < PANEL; column += LANES) most = larger(load(logits + column), most);
   float least = row->found < candidates ? -__builtin_inff() : row->best[candidates - 1].value;
-  if (any_above(most, least)) promote(logits, largest(most), first, candidates, row);
+  if (above(most, least)) promote(logits, largest(most), first, candidates, row);
   float top = row->largest;
   for (int64_t part = 0; part < 16; part += LANES) {
     Lanes total = load(row->sums + part);

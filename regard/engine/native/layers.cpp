@@ -245,17 +245,16 @@ static float* clean_weights(MemoryAttention::Room& room, const std::vector<Group
   return weights;
 }
 
-float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
-                                 const std::vector<const Held*>& held) const {
+void MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
+                               const std::vector<const Held*>& held, float* out, int64_t stride) const {
   const float* queries = rows.floats;
-  int64_t query_stride = rows.stride, out_width = heads * value_width;
+  int64_t query_stride = rows.stride;
   if (has_query) {
-    float* out = room.queries.need(rows.count * heads * width);
-    query.run(machine, rows, out);
-    queries = out;
+    float* made = room.queries.need(rows.count * heads * width);
+    query.run(machine, rows, made);
+    queries = made;
     query_stride = heads * width;
   }
-  float* out = room.contexts.need(rows.count * out_width);
   float* weights = room.weighs ? clean_weights(room, groups, held) : nullptr;
   for (const Group& group : groups) {
     const Held& one = *held[group.slot];
@@ -275,7 +274,7 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
         a.scores = scores;
         a.room = scores + HEADS_TOGETHER * 6 * padded(one.items);
         a.weights = weights ? weights + room.weight_starts[row] : nullptr;
-        a.out = out + row * out_width;
+        a.out = out + row * stride;
         machine.kernels.attend_additive(a);
       }
       continue;
@@ -295,11 +294,10 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
     a.scale = scale;
     a.scores = scores;
     a.weights = weights ? weights + room.weight_starts[group.first] : nullptr;
-    a.out = out + group.first * out_width;
-    a.out_stride = out_width;
+    a.out = out + group.first * stride;
+    a.out_stride = stride;
     machine.kernels.attend(a);
   }
-  return out;
 }
 
 }  // namespace regard

@@ -134,9 +134,9 @@ Network Network::load(const File& file, const std::string& side, const std::stri
   return network;
 }
 
-const float* Network::step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states,
-                           float* out) const {
-  int64_t stride = state_width(), each = parts() * width;
+void Network::step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states, float* out,
+                   float* said, int64_t stride) const {
+  int64_t state = state_width(), each = parts() * width;
   const float* read = nullptr;
   for (int64_t index = 0; index < layer_count; ++index) {
     const RecurrentLayer& layer = layers[index];
@@ -145,16 +145,21 @@ const float* Network::step(const Machine& machine, Room& room, Given given, int6
       layer.inputs.run(machine, machine.rows(room.bytes, read, rows, width), made);
       given = Given{made};
     }
-    layer.cell.step(machine, room.cell, given, rows, states + index * each, stride, out + index * each, stride);
-    float* said = room.read[index % 2].need(rows * width);
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < width; ++column) {
-        float value = out[row * stride + index * each + column];
-        said[row * width + column] = residual && index ? read[row * width + column] + value : value;
+    layer.cell.step(machine, room.cell, given, rows, states + index * each, state, out + index * each, state);
+    bool last = index + 1 == layer_count;
+    float* to = last ? said : room.read[index % 2].need(rows * width);
+    int64_t across = last ? stride : width;
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* from = out + row * state + index * each;
+      if (!(residual && index)) {
+        std::memcpy(to + row * across, from, sizeof(float) * width);
+        continue;
       }
-    read = said;
+      for (int64_t column = 0; column < width; ++column)
+        to[row * across + column] = read[row * width + column] + from[column];
+    }
+    read = to;
   }
-  return read;
 }
 
 }  // namespace regard

@@ -64,10 +64,10 @@ struct Network {
     Buffer<float> products, read[2];
     Bytes bytes;
   };
-  // One step: what is given to the first layer, states [rows][layers][parts][width] -> what the last layer says, new
-  // states.
-  const float* step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states,
-                    float* out) const;
+  // One step: what is given to the first layer, states [rows][layers][parts][width] -> new states, and what the last
+  // layer says, `stride` from row to row.
+  void step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states, float* out, float* said,
+            int64_t stride) const;
 };
 
 }  // namespace regard
