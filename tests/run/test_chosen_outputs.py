@@ -42,7 +42,7 @@ def backwards(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """A run that writes from right to left: `a b c` becomes `C B A`, of which A is written first."""
     folder = tmp_path_factory.mktemp("backwards")
     file = write_tsv(folder / "pairs.tsv", [(source, turned(source)) for source in toy_sources(300)])
-    return train(toy_recipe(folder / "run", file, "text.reverse_target=true", "training.steps=250", *RARELY)).model
+    return train(toy_recipe(folder / "run", file, "text.reverse_target=true", "training.steps=375", *RARELY)).model
 
 
 @pytest.fixture(scope="module")
