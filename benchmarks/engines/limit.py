@@ -21,8 +21,8 @@ from regard.engine.library import kernels_here, loaded
 from regard.models import EncoderDecoder
 from regard.run.model import Model
 
-ROWS = (80, 240, 1024)
-"""Hypotheses that a worker continues together, with 16 and with 48 sentences; and what is more than enough."""
+ROWS = (80, 120, 1024)
+"""Hypotheses that a worker continues together, with 16 and with 24 sentences; and what is more than enough."""
 
 Json = dict[str, Any]
 

@@ -144,11 +144,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the engine alone, to this place")
     parser.add_argument("--sanitize", choices=SANITIZERS, default="", help="build with sanitizers, for tests")
     asked = parser.parse_args()
-    try:
-        for native in (ENGINE,) if asked.output else (ENGINE, TRAINING):
+    failed = ""
+    for native in (ENGINE,) if asked.output else (ENGINE, TRAINING):
+        try:
             sys.stdout.write(f"{build(asked.output, native=native, sanitize=asked.sanitize)}\n")
-    except BuildError as error:
-        sys.exit(f"regard: the native libraries cannot be built: {error}")
+        except BuildError as error:
+            failed += f"regard: a native library ({native.name}) cannot be built: {error}\n"
+    if failed:
+        sys.exit(failed.rstrip("\n"))
 
 
 if __name__ == "__main__":

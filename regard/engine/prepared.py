@@ -68,6 +68,7 @@ def read_settings(folder: Path) -> dict[str, object]:
         raise ModelError(f"{path}: cannot be read: {error}; write it again with `regard prepare`") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelError(f"{path}: is not of format {FORMAT}; write it again with `regard prepare`")
+    found.setdefault("stopping", "exact")  # before there was a choice
     for name, kinds in _KINDS.items():
         value = found.get(name, "")
         wrong_text = isinstance(value, str) and value not in _TEXTS.get(name, ())

@@ -21,7 +21,7 @@ CAPACITY: Final = 16
 """So many sentences run together in one worker: their states stay in the caches of a core."""
 
 LARGE: Final = 16_000_000
-LARGE_CAPACITY: Final = 48
+LARGE_CAPACITY: Final = 24
 """Weights of files above so many bytes do not stay there, and are read for more sentences at once."""
 
 WIDEST: Final = 64

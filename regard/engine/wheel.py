@@ -21,10 +21,13 @@ class NativeEngine(BuildHookInterface[Any]):
             from regard.engine.build import ENGINE, TRAINING, BuildError, build
         finally:
             sys.path.remove(self.root)
-        try:
-            libraries = [build(native=native) for native in (ENGINE, TRAINING)]
-        except BuildError as error:
-            self.app.display_warning(f"regard is built without its native libraries: {error}")
+        libraries = []
+        for native in (ENGINE, TRAINING):
+            try:
+                libraries.append(build(native=native))
+            except BuildError as error:
+                self.app.display_warning(f"regard is built without a native library ({native.name}): {error}")
+        if not libraries:
             return
         build_data["artifacts"] += [f"/{library.relative_to(self.root)}" for library in libraries]
         build_data["pure_python"] = False

@@ -18,6 +18,9 @@ from regard.kernels.library import Attended
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
 
+Projected = tuple[Tensor, Tensor]
+"""Weight and bias of a projection."""
+
 
 @dataclass(frozen=True, slots=True)
 class Heads:
@@ -29,20 +32,30 @@ class Heads:
     causal: bool
 
 
-def attends(query: Tensor, joined: Tensor, mask: Tensor | None) -> bool:
+def attends(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> bool:
     """Whether the kernel is for these, and worth it: it is made for learning, and what is searched is left alone."""
     return (
         serves(query, joined)
         and (query.requires_grad or joined.requires_grad)
+        and query.dim() == joined.dim() == 3
         and query.size(0) == joined.size(0)
+        and _agree(query.size(2), joined.size(2), how)
         and _suits(query.size(0), query.size(1), joined.size(1), mask)
     )
 
 
-def attends_within(states: Tensor, mask: Tensor | None, *parameters: Tensor) -> bool:
+def attends_within(states: Tensor, query: Projected, joined: Projected, mask: Tensor | None, how: Heads) -> bool:
     """The same for states that look at each other, and the parameters of their projections."""
+    if not serves(states, *query, *joined) or states.dim() != 3 or torch.is_autocast_enabled("cpu"):
+        return False
+    shapes = [weight.shape == (len(bias), states.size(2)) for weight, bias in (query, joined)]
     rows, items, _ = states.shape
-    return serves(states, *parameters) and not torch.is_autocast_enabled("cpu") and _suits(rows, items, items, mask)
+    return all(shapes) and _agree(len(query[0]), len(joined[0]), how) and _suits(rows, items, items, mask)
+
+
+def _agree(queries: int, joined: int, how: Heads) -> bool:
+    """Whether queries, and keys beside values, are as wide as their heads say."""
+    return queries % how.heads == 0 and joined * how.heads == 2 * how.key_heads * queries
 
 
 def _suits(rows: int, queries: int, keys: int, mask: Tensor | None) -> bool:
@@ -63,8 +76,8 @@ def attention(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) ->
 
 def attention_within(
     states: Tensor,
-    query: tuple[Tensor, Tensor],
-    joined: tuple[Tensor, Tensor],
+    query: Projected,
+    joined: Projected,
     mask: Tensor | None,
     how: Heads,
 ) -> Tensor:
@@ -191,7 +204,9 @@ class _AttentionWithin(torch.autograd.Function):
         sums = [made.new_empty(states.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
         _backward(asked, softmax, gradient.contiguous(), _Place.beside(of_made, width))
-        errors = of_made.flatten(0, 1)
-        of_states = errors.mm(torch.cat((query_weight, weight))).view_as(states)
-        of_query, of_joined = errors.t().mm(states.flatten(0, 1)).split((width, len(weight)))
+        errors, needed = of_made.flatten(0, 1), ctx.needs_input_grad
+        of_states = errors.mm(torch.cat((query_weight, weight))).view_as(states) if needed[0] else None
+        of_query = of_joined = None
+        if needed[1] or needed[3]:
+            of_query, of_joined = errors.t().mm(states.flatten(0, 1)).split((width, len(weight)))
         return of_states, of_query, sums[0][0].clone(), of_joined, sums[1][0].clone(), None, None

@@ -27,6 +27,7 @@ def _plain(tensor: Tensor) -> bool:
         and tensor.dtype is torch.float32
         and tensor.is_cpu
         and tensor.is_contiguous()
+        and not tensor.is_neg()
         and tensor.numel() > 0
     )
 
@@ -45,7 +46,7 @@ def threads(numbers: int) -> int:
 
 def seed() -> int:
     """A fresh seed of 64 bits from torch's own generator, so that what is drawn follows from its state alone."""
-    return int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(-(2**63), None))
 
 
 def chance(rate: float, seed: int) -> Chance:

@@ -7,6 +7,7 @@ found, and in processes that were forked, one thread does all of them. What is c
 
 import ctypes
 import os
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -184,7 +185,16 @@ class Loaded:
 
 @cache
 def loaded() -> Loaded:
-    """Load the library at the first call."""
+    """Load the library at the first call; who asks for it by name is told where it cannot be."""
+    found, asked = _load(), [name for name in (SETTING, WHERE) if os.environ.get(name, "") not in ("", "off")]
+    if found.library is None and asked and os.environ.get(SETTING) != "off":
+        warnings.warn(
+            f"no native kernels of training: {found.reason}. torch does without", RuntimeWarning, stacklevel=3
+        )
+    return found
+
+
+def _load() -> Loaded:
     setting = os.environ.get(SETTING, "")
     if setting == "off":
         return Loaded(None, f"{SETTING} is off")

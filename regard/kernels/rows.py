@@ -148,6 +148,7 @@ class _Normed(torch.autograd.Function):
         asked = NormedBackward(ctx.chance, rows, width, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
         errors = of_product.view(rows, width)
-        of_inside, of_weight = errors.mm(weight).view_as(inside), errors.t().mm(inside.view(rows, -1))
+        of_inside = errors.mm(weight).view_as(inside) if ctx.needs_input_grad[1] else None
+        of_weight = errors.t().mm(inside.view(rows, -1)) if ctx.needs_input_grad[2] else None
         of_gain, of_bias, of_shift = sums[0].clone()
         return of_states, of_inside, of_weight, of_shift, of_gain, of_bias, None, None

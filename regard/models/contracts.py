@@ -20,6 +20,7 @@ from regard.errors import ModelError
 from regard.models.memory import Memory
 from regard.nn import Projection, StateSize
 from regard.nn.kept import Kept, Product, is_fixed
+from regard.nn.plain import is_plain, is_whole
 
 FEW: Final = 512
 """Rows up to which the output is made faster by weights that are laid out anew."""
@@ -124,7 +125,8 @@ class Decoder(nn.Module, ABC):
     def said(self, hidden: Tensor) -> Tensor:
         """The logits of a step under search: (S, K, D) → (S, K, V)."""
         sentences, beams, width = hidden.shape
-        if sentences * beams > FEW or not is_fixed(self) or hidden.dtype.itemsize < torch.float32.itemsize:
+        few = sentences * beams <= FEW and hidden.dtype.itemsize >= torch.float32.itemsize
+        if not few or not is_fixed(self) or not is_plain(self.output, nn.Linear) or not is_whole(self.output):
             return self.logits(hidden)
         product = self._turned.get(self.output, lambda: Product.of(self.output))
         return product(hidden.reshape(-1, width)).view(sentences, beams, -1)

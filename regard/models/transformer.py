@@ -30,6 +30,7 @@ from regard.nn import (
 from regard.nn.kept import Kept, is_fixed
 from regard.nn.lean import LeanLayer, lean_layers
 from regard.nn.past import Past, Reading, Room
+from regard.nn.plain import is_whole
 from regard.nn.single import KINDS, Folded, Folding, SinglePast, single_step
 from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
@@ -82,7 +83,7 @@ class TransformerEncoder(Encoder):
     def _read(self, states: Tensor, source: Ids) -> Tensor:
         """All layers: (B, N, D) → (B, N, D)."""
         mask, relations = source.mask[:, None, None, :], self.positions.among(states)
-        if relations is None and is_fixed(self) and not anyone_watches():
+        if relations is None and is_fixed(self) and not anyone_watches() and is_whole(self.layers):
             lean = self._kept.get(self.layers, lambda: lean_layers(self._layers()))
             if lean:
                 grid, rows = (states.size(0), states.size(1)), states.flatten(0, 1)
@@ -343,7 +344,7 @@ class TransformerDecoder(Decoder):
 
     def _lean(self) -> Lean:
         """The layers as plain calls; none where one of them, or their positions, cannot be had so."""
-        if self.positions.related is not None or not is_fixed(self):
+        if self.positions.related is not None or not is_fixed(self) or not is_whole(self.layers):
             return Lean()
         return self._kept.get(self.layers, lambda: Lean.of(self._layers()))
 

@@ -19,6 +19,7 @@ from torch.nn import functional
 from regard.kernels import attention as native
 from regard.kernels import search
 from regard.nn.dropout import dropout
+from regard.nn.plain import is_plain
 from regard.nn.relations import Relations, RelativeTerms, turn
 from regard.nn.scores import AdditiveScore, BilinearScore, DotScore, Score, ScoreName, weighted
 from regard.nn.sites import Site, visit, watched
@@ -194,7 +195,7 @@ class Attention(nn.Module):
     ) -> Tensor | None:
         """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
         how = self._natively(causal, relations)
-        if how is None or keys.joined is None or not native.attends(query, keys.joined, mask):
+        if how is None or keys.joined is None or not native.attends(query, keys.joined, mask, how):
             return None
         return native.attention(query, keys.joined, mask, how)
 
@@ -213,10 +214,12 @@ class Attention(nn.Module):
     ) -> Tensor | None:
         """The context of states that look at each other, where the native kernel is for them."""
         how = self._natively(causal, relations)
-        if how is None or self.query is None or self.key_value is None:
+        if how is None or self.query is None or self.key_value is None or self.query.bias is None:
+            return None
+        if not (is_plain(self.query, nn.Linear) and is_plain(self.key_value, nn.Linear)):
             return None
         query, joined = ((one.weight, one.bias) for one in (self.query, self.key_value))
-        if self.query.bias is None or not native.attends_within(states, mask, *query, *joined):
+        if not native.attends_within(states, query, joined, mask, how):
             return None
         return native.attention_within(states, query, joined, mask, how)
 

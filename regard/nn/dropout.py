@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
+from regard.nn.plain import is_plain
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
@@ -42,11 +43,11 @@ def norm_projected(
     norm: nn.Module, states: Tensor, inside: Tensor, projection: nn.Linear, rate: float, training: bool
 ) -> Tensor:
     """norm(states + dropout(inside W + b)); all but the product is one pass where a layer norm learns."""
-    weight, shift = projection.weight, projection.bias
-    learns = training and torch.is_grad_enabled() and rate <= _MOST and not torch.is_autocast_enabled("cpu")
-    if learns and shift is not None and type(norm) is nn.LayerNorm and len(norm.normalized_shape) == 1:
-        gain, bias = norm.weight, norm.bias
-        if bias is not None and len(weight) == states.size(-1) and serves(states, inside, weight, shift, gain, bias):
+    if _learns(projection, rate, training) and is_plain(norm, nn.LayerNorm):
+        assert isinstance(norm, nn.LayerNorm)
+        weight, shift, gain, bias = projection.weight, projection.bias, norm.weight, norm.bias
+        fits = norm.normalized_shape == (len(weight),) and states.shape == (*inside.shape[:-1], len(weight))
+        if fits and bias is not None and serves(states, inside, weight, shift, gain, bias):
             through = (weight, shift)
             return native.normed_projection(states, inside, through, rate, gain=gain, bias=bias, epsilon=norm.eps)
     return norm(add_dropped(states, projection(inside), rate, training))
@@ -62,10 +63,20 @@ def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
 def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, training: bool) -> Tensor:
     """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
     weight, bias = projection.weight, projection.bias
-    learns = training and torch.is_grad_enabled() and rate <= _MOST and not torch.is_autocast_enabled("cpu")
-    if learns and bias is not None and serves(states, weight, bias):
+    if _learns(projection, rate, training) and serves(states, weight, bias):
         return native.rectified(functional.linear(states, weight), bias, rate)
     return rectified_dropped(projection(states), rate, training)
+
+
+def _learns(projection: nn.Linear, rate: float, training: bool) -> bool:
+    """Whether a native kernel may add the bias of a projection. What is dropped must not depend on whether gradients
+    are wanted: a pass that is made again for them drops the same."""
+    learns = training and rate <= _MOST and (rate > 0 or torch.is_grad_enabled())
+    return learns and projection.bias is not None and is_plain(projection, nn.Linear) and not _narrows()
+
+
+def _narrows() -> bool:
+    return torch.is_autocast_enabled("cpu")
 
 
 def kept(like: Tensor, rate: float) -> Tensor:

@@ -26,27 +26,28 @@ class Known(Generic[Made]):
     places: list[Place]
     tensors: Sequence[Tensor]
     aliases: list[Tensor]  # they keep others from coming to stand at the same addresses
-    written: list[tuple[int, int]]  # where each stands, and how often it was written to
+    written: list[tuple[int, int]] | None  # where each stands, and how often it was written to; None: nobody counts
 
     def is_good(self) -> bool:
         for held, name, part in self.places:
             if held.get(name) is not part:
                 return False
-        return self.written == _written(self.tensors)
+        return self.written is not None and self.written == _written(self.tensors)
 
 
 class Kept(Generic[Made]):
     """What was made of the parameters of a module, until they change.
 
-    Torch counts what is written to a tensor, but not what a fused optimiser writes: whoever keeps something forgets it
-    whenever training begins or ends (`forget`).
+    Torch counts what is written to a tensor, but not what a fused optimiser writes, nor what is written to `.data`:
+    whoever keeps something forgets it whenever training begins or ends (`forget`), which `train` and `eval` tell.
     """
 
     def __init__(self) -> None:
         self._known: Known[Made] | None = None
 
-    def __deepcopy__(self, memo: dict[int, object]) -> "Kept[Made]":
-        return Kept()
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Copies and files know nothing of it."""
+        return Kept, ()
 
     def forget(self) -> None:
         self._known = None
@@ -56,7 +57,7 @@ class Kept(Generic[Made]):
         known = self._known
         if known is not None and known.is_good():
             return known.made
-        tensors = list(module.parameters())
+        tensors = [*module.parameters(), *module.buffers()]
         with torch.no_grad():
             made = make()
         aliases = [one.detach() for one in tensors]
@@ -65,14 +66,17 @@ class Kept(Generic[Made]):
 
 
 def _places(module: nn.Module) -> Iterator[Place]:
-    """All parameters and modules inside a module."""
+    """All parameters, buffers and modules inside a module, and where there might be one."""
     for one in module.modules():
-        for held in (one._parameters, one._modules):
-            yield from ((held, name, part) for name, part in held.items() if part is not None)
+        for held in (one._parameters, one._buffers, one._modules):
+            yield from ((held, name, part) for name, part in held.items())
 
 
-def _written(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in tensors]
+def _written(tensors: Sequence[Tensor]) -> list[tuple[int, int]] | None:
+    """None where nobody counts: of tensors that were made in inference mode."""
+    if any(one.is_inference() for one in tensors):
+        return None
+    return [(one.data_ptr(), one._version) for one in tensors]
 
 
 def is_fixed(module: nn.Module) -> bool:

@@ -18,6 +18,7 @@ from torch.nn import functional
 from regard.nn.attention import Attention, Keys
 from regard.nn.kept import Product
 from regard.nn.past import Past
+from regard.nn.plain import is_plain
 from regard.nn.scores import DotScore
 from regard.nn.transformer import Residual, TransformerDecoderLayer, TransformerEncoderLayer
 
@@ -28,7 +29,8 @@ def is_usual(attention: Attention | None) -> bool:
     """Whether an attention has learned projections and a scaled product."""
     if attention is None or attention.query is None or attention.key_value is None or attention.output is None:
         return False
-    return attention.relative is None and type(attention.score) is DotScore
+    plain = all(is_plain(one, nn.Linear) for one in (attention.query, attention.key_value, attention.output))
+    return plain and attention.relative is None and type(attention.score) is DotScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class LeanLayer:
             cross = layer.cross
         norms = [norm for one in around if (norm := Norm.of(one)) is not None]
         usual = is_usual(layer.attention) and (cross is None or is_usual(cross))
+        usual = usual and all(is_plain(one, nn.Linear) for one in (layer.feedforward.inner, layer.feedforward.outer))
         if not usual or len(norms) < len(around) or layer.feedforward.activation != "relu":
             return None
         return cls(

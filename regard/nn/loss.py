@@ -115,7 +115,7 @@ def _in_chunks(
     made: Projection, labels: Tensor, smoothing: float, gradients: tuple[Tensor | None, Tensor | None, Tensor | None]
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the labels and log-sum-exps, (R,) each; adds p - (1 - ε) · one-hot to the gradients."""
-    if serves(made.features, made.weight) and _known(labels, len(made.weight)):
+    if serves(made.features, made.weight) and _known(labels, *made.features.shape[:-1], vocabulary=len(made.weight)):
         return _natively(made, labels, smoothing, gradients)
     inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
     wide = torch.promote_types(inputs.dtype, torch.float32)
@@ -148,8 +148,11 @@ def _in_chunks(
     return chosen, logits.squeeze(-1) - chosen
 
 
-def _known(labels: Tensor, vocabulary: int) -> bool:
-    """Whether all labels are in the vocabulary: a kernel does not look twice, and torch's way tells what is wrong."""
+def _known(labels: Tensor, *rows: int, vocabulary: int) -> bool:
+    """Whether there is a label in the vocabulary for each row: a kernel does not look twice, and torch's way tells what
+    is wrong."""
+    if labels.dtype is not torch.int64 or not labels.is_cpu or labels.shape != rows or len(rows) != 1:
+        return False
     return labels.is_contiguous() and int(labels.min()) >= 0 and int(labels.max()) < vocabulary
 
 

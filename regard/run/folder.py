@@ -135,9 +135,13 @@ class RunFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(f"{self.recipe}: cannot be read ({error})") from error
         try:
-            return parse_recipe(text, str(self.recipe))
+            recipe = parse_recipe(text, str(self.recipe))
         except RecipeError as error:
             raise ModelError(f"the recipe of this run folder cannot be used. {error}") from error
+        if "stopping" in recipe.search.model_fields_set:
+            return recipe
+        search = recipe.search.model_copy(update={"stopping": "exact"})  # from before there was a choice
+        return recipe.model_copy(update={"search": search})
 
     def write_recipe(self, recipe: Recipe) -> None:
         replace_file(self.recipe, dump_recipe(recipe).encode())

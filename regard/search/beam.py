@@ -1,9 +1,10 @@
 """Beam search: of all continuations of a sentence the K best go on.
 
-A continuation that ends leaves the beam for the list of finished hypotheses, so a beam of 1 is greedy search. A
-sentence stops when no running hypothesis can still enter its n best (`SearchOptions.bound`, with the proof; it takes
-log p ≤ 0 for granted). So do its rows, one by one: a row that cannot leaves the beam, and nothing comes in for it,
-for whatever does not lie above the bound lies below everything that does.
+A continuation that ends leaves the beam for the list of finished hypotheses, so a beam of 1 is greedy search. With
+`stopping: exact` a sentence stops when no running hypothesis can still enter its n best (`SearchOptions.bound`, with
+the proof; it takes log p ≤ 0 for granted). So do its rows, one by one: a row that cannot leaves the beam, and nothing
+comes in for it, for whatever does not lie above the bound lies below everything that does. With `early` a sentence
+stops when none would enter them if it ended at once.
 
 Where phrases must come in, the best K may all have left them out. So the places of a beam are dealt to banks, by how
 much of what is demanded is there (Post & Vilar 2018; their banks count tokens, ours the progress of the automaton).

@@ -65,7 +65,8 @@ class Outcome(Protocol):
         ...
 
     def is_open(self, log_probability: float, length: int) -> bool:
-        """Whether running rows of so many tokens, the best of which has this log-probability, can still change it."""
+        """Whether running rows of so many tokens, the best of which has this log-probability, can still change it, or
+        are likely to (`SearchOptions.stopping`)."""
         ...
 
     @property

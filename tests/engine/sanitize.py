@@ -57,7 +57,8 @@ def passes(mutations: int) -> list[tuple[str, bool, str]]:
         write_files(folder)
         address = sanitized(folder, "address,undefined", "libasan.so")
         quiet = "detect_leaks=0:allocator_may_return_null=1"
-        kernels = run("-m", "pytest", "-q", "tests/engine/test_kernels.py", ASAN_OPTIONS=quiet, **address)
+        tests = ("tests/engine/test_kernels.py", "tests/engine/test_fused_kernels.py")
+        kernels = run("-m", "pytest", "-q", *tests, ASAN_OPTIONS=quiet, **address)
         results.append(("kernels, address and undefined", kernels.returncode == 0, kernels.stdout + kernels.stderr))
         fuzz = ("-m", "tests.engine.fuzz", str(folder))
         hostile = run(*fuzz, str(mutations), "2", ASAN_OPTIONS=quiet, **address)

@@ -91,6 +91,7 @@ def test_kernels_for_avx_vnni_are_right(tmp_path):
     told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
     if "avx_vnni" not in told.stdout:
         pytest.skip("this processor has no AVX-512 VNNI")
-    tests = ["tests/engine/test_kernels.py", "tests/engine/test_engine_search.py", "-k", "avx_vnni or every_set"]
+    names = ("kernels", "fused_kernels", "engine_search")
+    tests = [*(f"tests/engine/test_{name}.py" for name in names), "-k", "avx_vnni or every_set"]
     done = subprocess.run([sys.executable, "-m", "pytest", *tests], cwd=ROOT, env=environment)
     assert done.returncode == 0

@@ -55,7 +55,7 @@ def test_value_and_gradients(kernels: ctypes.CDLL, size: tuple[int, ...], masked
         mask = torch.rand(rows, 1, 1, keys) > 0.3
         mask[0] = False
         permitted = permitted & mask
-    assert attends(query, joined, mask)
+    assert attends(query, joined, mask, how)
     ours = attention(query, joined, mask, how)
     wide = query.detach().double().requires_grad_(), joined.detach().double().requires_grad_()
     expected = plain(*wide, permitted, how)
@@ -89,7 +89,7 @@ def test_states_that_look_at_each_other(
         mask = torch.rand(rows, 1, 1, items, generator=generator) > 0.3
         permitted = permitted & mask
     states, query, query_bias, joined, bias = given
-    assert attends_within(states, mask, *given[1:])
+    assert attends_within(states, (query, query_bias), (joined, bias), mask, how)
     ours = attention_within(states, (query, query_bias), (joined, bias), mask, how)
     wide = [one.detach().double().requires_grad_() for one in given]
     states, query, query_bias, joined, bias = wide
@@ -138,19 +138,22 @@ def test_threads_change_nothing(built: ctypes.CDLL) -> None:
 def test_what_it_is_not_for(built: ctypes.CDLL) -> None:
     query, joined = drawn((2, 4, 4, 2, 2, 8))
     mask = torch.ones(2, 1, 1, 4, dtype=torch.bool)
-    assert attends(query, joined, mask)
-    assert not attends(query, joined, mask.expand(2, 1, 4, 4))
-    assert not attends(query, joined, mask.float())
-    assert not attends(query, joined, mask.transpose(0, 3).contiguous().transpose(0, 3))
-    assert not attends(query.double(), joined.double(), mask)
-    assert not attends(query.transpose(0, 1), joined, None)
-    assert not attends(query[:0], joined[:0], None)
-    assert not attends(query.detach(), joined.detach(), None)
-    assert not attends(query.to("meta"), joined.to("meta"), None)
+    how = Heads(heads=2, key_heads=2, scale=1.0, causal=False)
+    assert attends(query, joined, mask, how)
+    assert not attends(query, joined, mask.expand(2, 1, 4, 4), how)
+    assert not attends(query, joined, mask.float(), how)
+    assert not attends(query, joined, mask.transpose(0, 3).contiguous().transpose(0, 3), how)
+    assert not attends(query.double(), joined.double(), mask, how)
+    assert not attends(query.transpose(0, 1), joined, None, how)
+    assert not attends(query[:0], joined[:0], None, how)
+    assert not attends(query.detach(), joined.detach(), None, how)
+    assert not attends(query.to("meta"), joined.to("meta"), None, how)
     far = torch.zeros(1, LONGEST + 1, 16, requires_grad=True)
-    assert not attends(far, joined, None)
+    assert not attends(far, joined, None, how)
     with torch.no_grad():
-        assert not attends(query, joined, mask)
+        assert not attends(query, joined, mask, how)
+    for heads, key_heads in ((2, 1), (3, 3), (4, 2)):
+        assert not attends(query, joined, mask, Heads(heads=heads, key_heads=key_heads, scale=1.0, causal=False))
 
 
 @pytest.mark.parametrize("key_heads", [4, 2])

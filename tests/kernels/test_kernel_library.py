@@ -49,10 +49,12 @@ def test_what_is_wrong_with_a_library_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: ctypes.CDLL
 ) -> None:
     monkeypatch.setenv("REGARD_KERNELS_LIBRARY", str(tmp_path / "none.so"))
-    assert available() == "it was not built; `python -m regard.engine.build` builds it where there is a compiler"
+    with pytest.warns(RuntimeWarning, match="no native kernels of training: it was not built"):
+        assert available() == "it was not built; `python -m regard.engine.build` builds it where there is a compiler"
     (tmp_path / "none.so").write_text("nothing")
     loaded.cache_clear()
-    assert "none.so cannot be loaded (" in available()
+    with pytest.warns(RuntimeWarning, match="cannot be loaded"):
+        assert "none.so cannot be loaded (" in available()
     monkeypatch.delenv("REGARD_KERNELS_LIBRARY")
     monkeypatch.setattr(library_module, "INTERFACE", 99)
     loaded.cache_clear()
@@ -60,9 +62,9 @@ def test_what_is_wrong_with_a_library_is_told(
     monkeypatch.undo()
     monkeypatch.setenv("REGARD_KERNELS", "fast")
     loaded.cache_clear()
-    assert available() == (
-        "REGARD_KERNELS is 'fast', which is none of off, avx512, avx2, portable, or not for this processor"
-    )
+    with pytest.warns(RuntimeWarning, match="torch does without"):
+        told = available()
+    assert told == "REGARD_KERNELS is 'fast', which is none of off, avx512, avx2, portable, or not for this processor"
 
 
 @pytest.mark.usefixtures("_fresh")

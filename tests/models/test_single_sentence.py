@@ -6,6 +6,7 @@ import torch
 from regard.data.batch import make_batch, source_ids
 from regard.models import EncoderDecoder, State
 from regard.models.transformer import GridState, SingleState
+from regard.nn.feedforward import FeedForward
 from regard.nn.sites import Site, watching
 from regard.special import START
 from tests.families import family
@@ -168,3 +169,38 @@ def test_the_encoder_says_the_same_in_plain_calls(name: str) -> None:
         real = source.mask
         torch.testing.assert_close(quick.states[real], slow.states[real], rtol=0, atol=1e-9)
         torch.testing.assert_close(quick.summary, slow.summary, rtol=0, atol=1e-9)
+
+
+class Louder(torch.nn.Linear):
+    """Stands in the place of a projection, as adapters do."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return super().forward(given) * 1.5
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("where", ["encoder", "decoder"])
+@torch.no_grad()
+def test_what_stands_in_the_place_of_a_projection_is_heard(where: str, alone: bool) -> None:
+    system = family("transformer post", dtype=torch.float32)
+    owner = system.get_submodule(f"{where}.layers.0.feedforward")
+    assert isinstance(owner, FeedForward)
+    old = owner.inner
+    owner.inner = Louder(old.in_features, old.out_features)
+    owner.inner.load_state_dict(old.state_dict())
+    system.eval()
+    sources = {"source": source_ids([SOURCE] if alone else [SOURCE, SOURCE[:2]])}
+    tokens = torch.full((1 if alone else 2, 1), START)
+    said = system.step(tokens, system.start(sources)).log_probabilities
+    owner.inner = old
+    assert not torch.allclose(system.step(tokens, system.start(sources)).log_probabilities, said, atol=1e-4)
+
+
+@torch.no_grad()
+def test_hooks_are_heard_under_search() -> None:
+    system, heard = family("transformer post").eval(), list[str]()
+    for part in ("encoder", "decoder"):
+        module = system.get_submodule(f"{part}.layers.0.feedforward.outer")
+        module.register_forward_hook(lambda *_, part=part: heard.append(part))
+    system.step(torch.tensor([[START]]), system.start({"source": source_ids([SOURCE])}))
+    assert heard == ["encoder", "decoder"]

@@ -1,6 +1,7 @@
 """What is laid out for search: equal to the module, and made anew whenever a parameter is another."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -41,7 +42,12 @@ def in_inference_mode(module: nn.Linear) -> None:
         module.weight.add_(1.0)
 
 
+def take_the_bias_away(module: nn.Linear) -> None:
+    module.bias = None  # type: ignore[assignment]
+
+
 CHANGES = (
+    take_the_bias_away,
     change_in_place,
     train_a_step,
     load,
@@ -63,6 +69,43 @@ def test_a_change_of_parameters_is_seen(change: object) -> None:
     with torch.no_grad():
         torch.testing.assert_close(kept.get(module, lambda: Product.of(module))(rows), module(rows))
         assert not torch.allclose(first(rows), module(rows))
+
+
+def test_what_comes_where_there_was_nothing_is_seen() -> None:
+    module, kept = nn.Linear(3, 2, bias=False), Kept[Product]()
+    assert kept.get(module, lambda: Product.of(module)).bias is None
+    module.bias = nn.Parameter(torch.ones(2))
+    assert kept.get(module, lambda: Product.of(module)).bias is not None
+
+
+def test_a_change_of_a_buffer_is_seen() -> None:
+    module, kept, made = nn.Linear(3, 2), Kept[int](), list[int]()
+    module.register_buffer("mask", torch.ones(2))
+
+    def make() -> int:
+        made.append(0)
+        return len(made)
+
+    assert kept.get(module, make) == kept.get(module, make) == 1
+    assert isinstance(module.mask, torch.Tensor)
+    module.mask.zero_()
+    assert kept.get(module, make) == 2
+
+
+def test_parameters_whose_changes_nobody_counts_are_never_kept() -> None:
+    with torch.inference_mode():
+        module = nn.Linear(3, 2)
+        kept, rows = Kept[Product](), torch.ones(1, 3)
+        kept.get(module, lambda: Product.of(module))
+        module.weight.mul_(0.5)
+        torch.testing.assert_close(kept.get(module, lambda: Product.of(module))(rows), module(rows))
+
+
+def test_files_and_copies_know_nothing_of_it() -> None:
+    module, kept = nn.Linear(3, 2), Kept[Product]()
+    before = len(pickle.dumps(kept))
+    kept.get(module, lambda: Product.of(module))
+    assert len(pickle.dumps(kept)) == before
 
 
 def test_a_module_inside_that_is_another_is_seen() -> None:

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "decodings.h"
 #include "model.h"
 
 #define REGARD_API extern "C" __attribute__((visibility("default")))
@@ -44,6 +45,7 @@ int32_t guarded(char* message, Function function) {
 struct Engine {
   Model model;
   Machine machine;
+  mutable Decodings decodings;
   Engine(const char* path, const Kernels& kernels) : model(path), machine{kernels, model.quantised} {}
 };
 

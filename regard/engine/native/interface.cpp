@@ -141,7 +141,7 @@ REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** 
         found->faults[index] = reason.what();
       }
     int64_t workers = std::max<int64_t>(1, std::min<int64_t>(asked.workers, requests.size()));
-    Work work(here.model, here.machine, options, requests, asked.capacity, workers);
+    Work work(here.model, here.machine, here.decodings, options, requests, asked.capacity, workers);
     work.stop = asked.stop;
     run(work);
     for (size_t index = 0; index < places.size(); ++index)

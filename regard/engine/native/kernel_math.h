@@ -27,7 +27,13 @@ static inline void save_some(float* to, Lanes value, int64_t count) {
   for (int64_t lane = 0; lane < count; ++lane) to[lane] = held[lane];
 }
 
+#if defined(REGARD_AVX512)
+static inline Lanes larger(Lanes one, Lanes other) { return (Lanes)_mm512_max_ps((__m512)one, (__m512)other); }
+#elif defined(REGARD_AVX2)
+static inline Lanes larger(Lanes one, Lanes other) { return (Lanes)_mm256_max_ps((__m256)one, (__m256)other); }
+#else
 static inline Lanes larger(Lanes one, Lanes other) { return one > other ? one : other; }
+#endif
 static inline Lanes positive(Lanes value) {
   return reinterpret_cast<Lanes>(reinterpret_cast<IntegerLanes>(value) & 0x7fffffff);
 }
@@ -52,13 +58,17 @@ static inline float largest(Lanes value) {
 }
 #endif
 
-static inline bool any_above(Lanes value, float bound) {
+// A bit for each lane whose number is greater.
+static inline uint32_t above(Lanes value, float bound) {
 #if defined(REGARD_AVX512)
-  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+  return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(bound), _CMP_GT_OQ);
 #elif defined(REGARD_AVX2)
-  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+  return static_cast<uint32_t>(
+      _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, _mm256_set1_ps(bound), _CMP_GT_OQ)));
 #else
-  return largest(value) > bound;
+  uint32_t bits = 0;
+  for (int lane = 0; lane < REGARD_LANES; ++lane) bits |= static_cast<uint32_t>(value[lane] > bound) << lane;
+  return bits;
 #endif
 }
 
@@ -89,6 +99,16 @@ static inline Lanes exponential(Lanes x) {
   return low ? Lanes{} : result;
 }
 
+// 2^f for |f| <= 1/2; 8e-8 before rounding.
+static inline Lanes power_of_two(Lanes f) {
+  Lanes p = all(0.00132669704f);
+  p = p * f + 0.00967545975f;
+  p = p * f + 0.0555074262f;
+  p = p * f + 0.240221218f;
+  p = p * f + 0.693146949f;
+  return p * f + 1.00000007f;
+}
+
 // exp(x) for x <= 0, as 2^n 2^f; 8e-8 before rounding. NaN stays NaN, and below -87 it is as good as 0.
 static inline Lanes shrinking(Lanes x) {
 #if defined(REGARD_AVX512)
@@ -101,13 +121,7 @@ static inline Lanes shrinking(Lanes x) {
   IntegerLanes power;
   Lanes whole = rounded(t, &power);
 #endif
-  Lanes f = t - whole;
-  Lanes p = all(0.00132669704f);
-  p = p * f + 0.00967545975f;
-  p = p * f + 0.0555074262f;
-  p = p * f + 0.240221218f;
-  p = p * f + 0.693146949f;
-  p = p * f + 1.00000007f;
+  Lanes p = power_of_two(t - whole);
 #if defined(REGARD_AVX512)
   return (Lanes)_mm512_scalef_ps((__m512)p, (__m512)whole);
 #else
@@ -125,7 +139,19 @@ static inline Lanes reciprocal(Lanes x) {
 #endif
 }
 
-static inline Lanes logistic(Lanes x) { return reciprocal(1.0f + exponential(-x)); }
+// exp(-x), at most 2^60: two of them may be multiplied. Its error grows with x, as that of 1 + exp(-x) does not.
+static inline Lanes shrunk(Lanes x) {
+#if defined(REGARD_AVX512)
+  Lanes t = (Lanes)_mm512_min_ps(_mm512_set1_ps(60.0f), (__m512)(x * -1.44269504088896341f));  // NaN stays NaN
+  t = (Lanes)_mm512_max_ps(_mm512_set1_ps(-126.0f), (__m512)t);
+  Lanes whole = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return (Lanes)_mm512_scalef_ps((__m512)power_of_two(t - whole), (__m512)whole);
+#else
+  return exponential(x < all(-41.5f) ? all(41.5f) : -x);
+#endif
+}
+
+static inline Lanes logistic(Lanes x) { return reciprocal(1.0f + shrunk(x)); }
 
 // Below 0.64 by a polynomial (5e-9), as the difference of 1 and almost 1 would lose digits there.
 static inline Lanes hyperbolic_tangent(Lanes x) {

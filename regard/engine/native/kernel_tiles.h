@@ -6,34 +6,52 @@
 
 static constexpr int TILE = 6;
 
+// Some rows of bytes and one panel.
+struct ByteTile {
+  const uint8_t* rows;
+  int64_t stride;
+  const int8_t* panel;
+  int64_t quads;         // inputs / 4
+  const int32_t* start;  // of the sums
+  int64_t start_stride;  // from row to row; 0: all begin alike
+  const float* row_scales;
+  const float* scales;
+  const float* bias;
+  const int8_t* ahead;  // what is needed soon, and called for; or null
+};
+
+// Where the values of a tile go: out = max(0, value) or value, + residual.
+struct TilePlace {
+  float* out;
+  int64_t stride;
+  bool rectified;
+  const float* residual[TILE];  // of each row; all null where there is none
+};
+
 #if defined(REGARD_AVX512)
 
 #define REGARD_DOT(sum, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(weights))
 
-// Few rows are done as soon as their weights come: these are called for AHEAD bytes before they are used.
-static constexpr int64_t AHEAD = 1024;
-
 // `keep` takes the 16 sums of row r and column 16 c while they are in a register.
-template <int R, class Keep>
-static inline __attribute__((always_inline)) void byte_sums(const uint8_t* rows, int64_t stride, const int8_t* panel,
-                                                            int64_t quads, const int32_t* start, Keep keep) {
+template <int R, bool CALLS, class Keep>
+static inline __attribute__((always_inline)) void byte_sums(const ByteTile& tile, Keep keep) {
   constexpr int CHAINS = R <= 2 ? 2 : 1;  // sums of one column: one alone would wait for itself
   __m512i total[CHAINS][R][4];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
-      total[0][r][c] = _mm512_loadu_si512(start + 16 * c);
+      total[0][r][c] = _mm512_loadu_si512(tile.start + r * tile.start_stride + 16 * c);
       if constexpr (CHAINS == 2) total[1][r][c] = _mm512_setzero_si512();
     }
+  const uint8_t* rows = tile.rows;
+  const int8_t *panel = tile.panel, *ahead = tile.ahead;
+  int64_t stride = tile.stride, quads = tile.quads;
   auto add = [&](int64_t quad, __m512i (&sums)[R][4]) __attribute__((always_inline)) {
     const int8_t* here = panel + quad * 4 * PANEL;
     __m512i w0 = _mm512_loadu_si512(here), w1 = _mm512_loadu_si512(here + 64);
     __m512i w2 = _mm512_loadu_si512(here + 128), w3 = _mm512_loadu_si512(here + 192);
-    if constexpr (R <= 5) {
-#pragma GCC unroll 4
-      for (int c = 0; c < 4; ++c) __builtin_prefetch(here + AHEAD + 64 * c, 0, 3);
-    }
+    if constexpr (CALLS) __builtin_prefetch(ahead + quad * 4 * PANEL);  // the processor brings what lies behind it
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
@@ -62,21 +80,41 @@ static inline __attribute__((always_inline)) void byte_sums(const uint8_t* rows,
     }
 }
 
+template <int R, class Keep>
+static inline __attribute__((always_inline)) void byte_sums_ahead(const ByteTile& tile, Keep keep) {
+  if (tile.ahead)
+    byte_sums<R, true>(tile, keep);
+  else
+    byte_sums<R, false>(tile, keep);
+}
+
+static inline __m512 byte_value(const ByteTile& tile, int r, int c, __m512i sum) {
+  __m512 scale = _mm512_mul_ps(_mm512_set1_ps(tile.row_scales[r]), _mm512_loadu_ps(tile.scales + 16 * c));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(tile.bias + 16 * c));
+}
+
 template <int R>
-static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                      int32_t* out) {
-  byte_sums<R>(rows, stride, panel, quads, start, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+static void byte_tile(const ByteTile& tile, int32_t* out) {
+  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
     _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
   });
 }
 
 template <int R>
-static void byte_values(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                        const float* row_scales, const float* scales, const float* bias, float* out) {
-  byte_sums<R>(rows, stride, panel, quads, start, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
-    __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scales[r]), _mm512_loadu_ps(scales + 16 * c));
-    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(bias + 16 * c));
-    _mm512_storeu_ps(out + r * PANEL + 16 * c, value);
+static void byte_values(const ByteTile& tile, float* out) {
+  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+    _mm512_storeu_ps(out + r * PANEL + 16 * c, byte_value(tile, r, c, sum));
+  });
+}
+
+// Straight from the registers to their place.
+template <int R>
+static void byte_store(const ByteTile& tile, const TilePlace& place) {
+  __m512 least = _mm512_set1_ps(place.rectified ? 0.0f : -__builtin_inff());
+  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+    __m512 value = _mm512_max_ps(least, byte_value(tile, r, c, sum));  // of a number and NaN, NaN
+    if (place.residual[0]) value = _mm512_add_ps(value, _mm512_loadu_ps(place.residual[r] + 16 * c));
+    _mm512_storeu_ps(place.out + r * place.stride + 16 * c, value);
   });
 }
 
@@ -112,11 +150,12 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 // 16 columns at a time, one instruction for 8 columns of 4 products.
 template <int R>
 static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                         int32_t* out) {
+                         int64_t start_stride, int32_t* out) {
   __m256i total[R][2];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
-    for (int c = 0; c < 2; ++c) total[r][c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + 8 * c));
+    for (int c = 0; c < 2; ++c)
+      total[r][c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + r * start_stride + 8 * c));
   for (int64_t quad = 0; quad < quads; ++quad) {
     const __m256i* here = reinterpret_cast<const __m256i*>(panel + quad * 4 * PANEL);
     __m256i w0 = _mm256_loadu_si256(here), w1 = _mm256_loadu_si256(here + 1);
@@ -139,7 +178,7 @@ static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* pane
 // A pair of products is added up in each 32-bit lane, so a column has two lanes until the end.
 template <int R>
 static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                         int32_t* out) {
+                         int64_t start_stride, int32_t* out) {
   __m256i total[R][4];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
@@ -164,21 +203,23 @@ static void byte_columns(const uint8_t* rows, int64_t stride, const int8_t* pane
       int32_t pairs[8];
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs), total[r][c]);
       for (int column = 0; column < 4; ++column)
-        out[r * PANEL + 4 * c + column] = start[4 * c + column] + pairs[2 * column] + pairs[2 * column + 1];
+        out[r * PANEL + 4 * c + column] =
+            start[r * start_stride + 4 * c + column] + pairs[2 * column] + pairs[2 * column + 1];
     }
 }
 #endif
 
 template <int R>
-static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                      int32_t* out) {
+static void byte_tile(const ByteTile& tile, int32_t* out) {
   for (int columns = 0; columns < PANEL; columns += 16) {
+    const int8_t* panel = tile.panel + 4 * columns;
+    const int32_t* start = tile.start + columns;
     if constexpr (R > 3) {
-      byte_columns<3>(rows, stride, panel + 4 * columns, quads, start + columns, out + columns);
-      byte_columns<R - 3>(rows + 3 * stride, stride, panel + 4 * columns, quads, start + columns,
-                          out + 3 * PANEL + columns);
+      byte_columns<3>(tile.rows, tile.stride, panel, tile.quads, start, tile.start_stride, out + columns);
+      byte_columns<R - 3>(tile.rows + 3 * tile.stride, tile.stride, panel, tile.quads, start + 3 * tile.start_stride,
+                          tile.start_stride, out + 3 * PANEL + columns);
     } else {
-      byte_columns<R>(rows, stride, panel + 4 * columns, quads, start + columns, out + columns);
+      byte_columns<R>(tile.rows, tile.stride, panel, tile.quads, start, tile.start_stride, out + columns);
     }
   }
 }
@@ -209,14 +250,14 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 #else
 
 template <int R>
-static void byte_tile(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                      int32_t* out) {
+static void byte_tile(const ByteTile& tile, int32_t* out) {
   for (int r = 0; r < R; ++r)
-    for (int column = 0; column < PANEL; ++column) out[r * PANEL + column] = start[column];
+    for (int column = 0; column < PANEL; ++column)
+      out[r * PANEL + column] = tile.start[r * tile.start_stride + column];
   for (int r = 0; r < R; ++r)
-    for (int64_t quad = 0; quad < quads; ++quad) {
-      const int8_t* here = panel + quad * 4 * PANEL;
-      const uint8_t* four = rows + r * stride + quad * 4;
+    for (int64_t quad = 0; quad < tile.quads; ++quad) {
+      const int8_t* here = tile.panel + quad * 4 * PANEL;
+      const uint8_t* four = tile.rows + r * tile.stride + quad * 4;
       for (int column = 0; column < PANEL; ++column)
         out[r * PANEL + column] += four[0] * here[4 * column] + four[1] * here[4 * column + 1] +
                                    four[2] * here[4 * column + 2] + four[3] * here[4 * column + 3];
@@ -240,53 +281,56 @@ static void float_tile(const float* rows, int64_t stride, const float* panel, in
 
 #if !defined(REGARD_AVX512)
 template <int R>
-static void byte_values(const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads, const int32_t* start,
-                        const float* row_scales, const float* scales, const float* bias, float* out) {
+static void byte_values(const ByteTile& tile, float* out) {
   alignas(64) int32_t sums[TILE * PANEL];
-  byte_tile<R>(rows, stride, panel, quads, start, sums);
+  byte_tile<R>(tile, sums);
   for (int r = 0; r < R; ++r)
     for (int column = 0; column < PANEL; column += REGARD_LANES) {
       IntegerLanes whole = *reinterpret_cast<const Integers*>(sums + r * PANEL + column);
-      Lanes value = __builtin_convertvector(whole, Lanes) * (row_scales[r] * load(scales + column));
-      save(out + r * PANEL + column, value + load(bias + column));
+      Lanes value = __builtin_convertvector(whole, Lanes) * (tile.row_scales[r] * load(tile.scales + column));
+      save(out + r * PANEL + column, value + load(tile.bias + column));
+    }
+}
+
+template <int R>
+static void byte_store(const ByteTile& tile, const TilePlace& place) {
+  alignas(64) float values[TILE * PANEL];
+  byte_values<R>(tile, values);
+  for (int r = 0; r < R; ++r)
+    for (int column = 0; column < PANEL; column += REGARD_LANES) {
+      Lanes value = load(values + r * PANEL + column);
+      if (place.rectified) value = value < Lanes{} ? Lanes{} : value;  // NaN stays NaN
+      if (place.residual[0]) value += load(place.residual[r] + column);
+      save(place.out + r * place.stride + column, value);
     }
 }
 #endif
 
-static void byte_tiles(int64_t count, const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads,
-                       const int32_t* start, int32_t* out) {
-  switch (count) {
-    case 1: return byte_tile<1>(rows, stride, panel, quads, start, out);
-    case 2: return byte_tile<2>(rows, stride, panel, quads, start, out);
-    case 3: return byte_tile<3>(rows, stride, panel, quads, start, out);
-    case 4: return byte_tile<4>(rows, stride, panel, quads, start, out);
-    case 5: return byte_tile<5>(rows, stride, panel, quads, start, out);
-    default: return byte_tile<6>(rows, stride, panel, quads, start, out);
+#define REGARD_FOR_ROWS(count, call, ...)  \
+  switch (count) {                         \
+    case 1: return call<1>(__VA_ARGS__);   \
+    case 2: return call<2>(__VA_ARGS__);   \
+    case 3: return call<3>(__VA_ARGS__);   \
+    case 4: return call<4>(__VA_ARGS__);   \
+    case 5: return call<5>(__VA_ARGS__);   \
+    default: return call<6>(__VA_ARGS__);  \
   }
+
+static void byte_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
+  REGARD_FOR_ROWS(count, byte_tile, tile, out)
 }
 
 // The sums times both scales, and the bias.
-static void value_tiles(int64_t count, const uint8_t* rows, int64_t stride, const int8_t* panel, int64_t quads,
-                        const int32_t* start, const float* row_scales, const float* scales, const float* bias,
-                        float* out) {
-  switch (count) {
-    case 1: return byte_values<1>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-    case 2: return byte_values<2>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-    case 3: return byte_values<3>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-    case 4: return byte_values<4>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-    case 5: return byte_values<5>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-    default: return byte_values<6>(rows, stride, panel, quads, start, row_scales, scales, bias, out);
-  }
+static void value_tiles(int64_t count, const ByteTile& tile, float* out) {
+  REGARD_FOR_ROWS(count, byte_values, tile, out)
+}
+
+static void store_tiles(int64_t count, const ByteTile& tile, const TilePlace& place) {
+  REGARD_FOR_ROWS(count, byte_store, tile, place)
 }
 
 static void float_tiles(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
                         float* out) {
-  switch (count) {
-    case 1: return float_tile<1>(rows, stride, panel, inputs, out);
-    case 2: return float_tile<2>(rows, stride, panel, inputs, out);
-    case 3: return float_tile<3>(rows, stride, panel, inputs, out);
-    case 4: return float_tile<4>(rows, stride, panel, inputs, out);
-    case 5: return float_tile<5>(rows, stride, panel, inputs, out);
-    default: return float_tile<6>(rows, stride, panel, inputs, out);
-  }
+  REGARD_FOR_ROWS(count, float_tile, rows, stride, panel, inputs, out)
 }
+#undef REGARD_FOR_ROWS

@@ -42,6 +42,7 @@ struct Store {
   int64_t stride = 0;
   const float* residual = nullptr;
   int64_t residual_stride = 0;
+  const float* const* residuals = nullptr;  // of each row, in the place of `residual`
   Activation activation = Activation::none;
 };
 
@@ -107,7 +108,8 @@ struct AttendPast {
   float* out = nullptr;     // [heads * width]
 };
 
-// energy . tanh(query + key), for each head.
+// energy . tanh(query + key), for each head. As tanh(q + k) = 1 - 2 / (e^2q e^2k + 1), exponentials of queries and of keys
+// alone are enough where these are small enough to be multiplied.
 struct AttendAdditive {
   const float* query = nullptr;  // [heads * width]
   int64_t heads = 0;
@@ -115,9 +117,11 @@ struct AttendAdditive {
   int64_t value_width = 0;
   int64_t items = 0;
   const float* keys = nullptr;    // [items][heads * width]
+  const float* powers = nullptr;  // of the keys, by `powers`; or null
   const float* values = nullptr;  // [items][heads * value_width]
   const float* energy = nullptr;  // [heads][width]
   float* scores = nullptr;        // room for [padded items]
+  float* room = nullptr;          // for [width]
   float* weights = nullptr;       // as above; or null
   float* out = nullptr;
 };
@@ -130,11 +134,16 @@ struct Kernels {
   void (*norm)(const NormWeights& weights, const float* in, int64_t rows, int64_t width, float* out, uint8_t* bytes,
                int64_t byte_stride, float* scales);
   void (*product)(const Rows& rows, const Weights& weights, const Store& store);
+  // x W + b + (y V + c + residual): no activation.
+  void (*product_sum)(const Rows& rows, const Weights& weights, const Rows& more, const Weights& more_weights,
+                      const Store& store);
   void (*product_int32)(const Rows& rows, const Weights& weights, int32_t* out);
   void (*project)(const Rows& rows, const Weights& weights, int32_t candidates, Projected* projected);
   void (*attend)(const Attend& attend);
   void (*attend_past)(const AttendPast& attend);
   void (*attend_additive)(const AttendAdditive& attend);
+  // e^2x of all numbers; false, and nothing written, where one is beyond what can be multiplied.
+  bool (*powers)(const float* in, int64_t count, float* out);
   // out = activation(gate) * value; rows hold gate and value side by side.
   void (*gate)(const float* in, int64_t rows, int64_t width, Activation activation, float* out);
   void (*activate)(float* values, int64_t count, Activation activation);

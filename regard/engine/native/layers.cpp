@@ -222,6 +222,7 @@ void MemoryAttention::prepare(const Machine& machine, const Rows& memory, const 
     std::memcpy(to, values + first * values_width, sizeof(float) * items * values_width);
     if (energy) {
       std::memcpy(one.keys.need(items * keys_width), keys + first * keys_width, sizeof(float) * items * keys_width);
+      one.small = machine.kernels.powers(one.keys.get(), items * keys_width, one.powers.need(items * keys_width));
       continue;
     }
     float* turned = one.keys.need(keys_width * across);
@@ -244,21 +245,20 @@ static float* clean_weights(MemoryAttention::Room& room, const std::vector<Group
   return weights;
 }
 
-float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
-                                 const std::vector<const Held*>& held) const {
+void MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
+                               const std::vector<const Held*>& held, float* out, int64_t stride) const {
   const float* queries = rows.floats;
-  int64_t query_stride = rows.stride, out_width = heads * value_width;
+  int64_t query_stride = rows.stride;
   if (has_query) {
-    float* out = room.queries.need(rows.count * heads * width);
-    query.run(machine, rows, out);
-    queries = out;
+    float* made = room.queries.need(rows.count * heads * width);
+    query.run(machine, rows, made);
+    queries = made;
     query_stride = heads * width;
   }
-  float* out = room.contexts.need(rows.count * out_width);
   float* weights = room.weighs ? clean_weights(room, groups, held) : nullptr;
   for (const Group& group : groups) {
     const Held& one = *held[group.slot];
-    float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items));
+    float* scores = room.scores.need(HEADS_TOGETHER * 6 * padded(one.items) + padded(width));
     if (energy) {
       for (int64_t row = group.first; row < group.first + group.count; ++row) {
         AttendAdditive a;
@@ -268,11 +268,13 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
         a.value_width = value_width;
         a.items = one.items;
         a.keys = one.keys.get();
+        a.powers = one.small ? one.powers.get() : nullptr;
         a.values = one.values.get();
         a.energy = energy;
         a.scores = scores;
+        a.room = scores + HEADS_TOGETHER * 6 * padded(one.items);
         a.weights = weights ? weights + room.weight_starts[row] : nullptr;
-        a.out = out + row * out_width;
+        a.out = out + row * stride;
         machine.kernels.attend_additive(a);
       }
       continue;
@@ -292,11 +294,10 @@ float* MemoryAttention::contexts(const Machine& machine, Room& room, const Rows&
     a.scale = scale;
     a.scores = scores;
     a.weights = weights ? weights + room.weight_starts[group.first] : nullptr;
-    a.out = out + group.first * out_width;
-    a.out_stride = out_width;
+    a.out = out + group.first * stride;
+    a.out_stride = stride;
     machine.kernels.attend(a);
   }
-  return out;
 }
 
 }  // namespace regard

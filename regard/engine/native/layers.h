@@ -92,6 +92,8 @@ struct Held {
   int64_t items = 0;
   Buffer<float> keys;
   Buffer<float> values;
+  Buffer<float> powers;  // of keys of an additive score
+  bool small = false;    // and whether there are any
 };
 
 // Rows of one sentence that stand together.
@@ -115,16 +117,16 @@ struct MemoryAttention {
   // Keys and values of a memory that holds `held.size()` sentences, one behind the other.
   void prepare(const Machine& machine, const Rows& memory, const std::vector<int64_t>& starts,
                const std::vector<Held*>& held) const;
-  // Contexts before the output projection: [rows][heads * value_width].
   struct Room {
-    Buffer<float> queries, scores, contexts;
+    Buffer<float> queries, scores;
     Bytes bytes;
     bool weighs = false;
     Buffer<float> weights;  // of all rows, one behind the other; where `weighs`
     std::vector<int64_t> weight_starts;
   };
-  float* contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
-                  const std::vector<const Held*>& held) const;
+  // Contexts before the output projection: of each row [heads * value_width], `stride` from row to row.
+  void contexts(const Machine& machine, Room& room, const Rows& rows, const std::vector<Group>& groups,
+                const std::vector<const Held*>& held, float* out, int64_t stride) const;
 };
 
 }  // namespace regard

@@ -7,8 +7,16 @@ namespace regard {
 
 enum class CellKind : int64_t { elman = 0, lstm = 1, gru = 2, gru_cho = 3 };
 
+// What its input gives to a step of a cell: for each row [blocks * width], and a product on top of it where there is one.
+struct Given {
+  const float* products = nullptr;       // one behind the other, or
+  const float* const* each = nullptr;    // of each row
+  const Rows* rows = nullptr;            // and
+  const Linear* linear = nullptr;
+};
+
 struct CellRoom {
-  Buffer<float> total, update, reset, candidate;
+  Buffer<float> given, total, update, reset, candidate;
   Bytes bytes, reset_bytes;
 };
 
@@ -21,9 +29,17 @@ struct Cell {
   static Cell load(const File& file, const std::string& name, CellKind kind, int64_t width, bool quantised);
   int64_t parts() const { return kind == CellKind::lstm ? 2 : 1; }
   int64_t blocks() const;
-  // Products of the input [rows][blocks * width]; states lie `stride` apart.
-  void step(const Machine& machine, CellRoom& room, const float* products, int64_t rows, const float* state,
+  // States lie `stride` apart.
+  void step(const Machine& machine, CellRoom& room, const Given& given, int64_t rows, const float* state,
             int64_t stride, float* out, int64_t out_stride) const;
+
+ private:
+  // [rows][blocks * width] of what is given.
+  const float* made(const Machine& machine, CellRoom& room, const Given& given, int64_t rows) const;
+  // What is given, and the product with the states.
+  float* total(const Machine& machine, CellRoom& room, const Given& given, const Rows& states) const;
+  void step_cho(const Machine& machine, CellRoom& room, const float* products, const Rows& states, const float* state,
+                int64_t stride, float* out, int64_t out_stride) const;
 };
 
 struct RecurrentLayer {
@@ -48,9 +64,10 @@ struct Network {
     Buffer<float> products, read[2];
     Bytes bytes;
   };
-  // One step: products of the first layer, states [rows][layers][parts][width] -> what the last layer says, new states.
-  const float* step(const Machine& machine, Room& room, const float* products, int64_t rows, const float* states,
-                    float* out) const;
+  // One step: what is given to the first layer, states [rows][layers][parts][width] -> new states, and what the last
+  // layer says, `stride` from row to row.
+  void step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states, float* out, float* said,
+            int64_t stride) const;
 };
 
 }  // namespace regard

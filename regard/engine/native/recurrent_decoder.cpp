@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "recurrent.h"
+#include "token_products.h"
 
 namespace regard {
 namespace {
@@ -103,7 +104,11 @@ class RecurrentDecoder : public Decoder {
 class RecurrentDecoding : public Decoding {
  public:
   RecurrentDecoding(const RecurrentDecoder& decoder, const Machine& machine, int64_t slots)
-      : decoder_(decoder), machine_(machine), state_width_(decoder.network.state_width()), slots_(slots) {}
+      : decoder_(decoder),
+        machine_(machine),
+        state_width_(decoder.network.state_width()),
+        slots_(slots),
+        token_products_(machine, decoder.embedding, decoder.network.layers[0].inputs) {}
 
   void start(const Memory& memory, const std::vector<int64_t>& slots) override {
     if (attends()) {
@@ -142,15 +147,13 @@ class RecurrentDecoding : public Decoding {
   Rows step(const std::vector<StepRow>& rows) override {
     int64_t count = static_cast<int64_t>(rows.size());
     gather(rows);
-    float* embedded = embedded_.need(count * decoder_.embedding.width);
-    for (int64_t row = 0; row < count; ++row)
-      decoder_.embedding.look_up(rows[row].token, embedded + row * decoder_.embedding.width);
+    if (decoder_.feeding) fed_rows_ = fed(rows);  // before there is room for what is said now
     next_.need(count * state_width_);
     float* hidden = hidden_.need(count * decoder_.hidden_width);
     switch (decoder_.wiring) {
-      case Wiring::initial: initial(count, hidden); break;
-      case Wiring::attentive: attentive(count, hidden); break;
-      case Wiring::bahdanau: bahdanau(count, hidden); break;
+      case Wiring::initial: initial(rows, hidden); break;
+      case Wiring::attentive: attentive(rows, hidden); break;
+      case Wiring::bahdanau: bahdanau(rows, hidden); break;
       case Wiring::every_step: every_step(rows, hidden); break;
     }
     return machine_.rows(bytes_[3], hidden, count, decoder_.hidden_width);
@@ -170,95 +173,116 @@ class RecurrentDecoding : public Decoding {
 
   bool attends() const { return decoder_.wiring == Wiring::attentive || decoder_.wiring == Wiring::bahdanau; }
 
-  // The states of the rows that are continued, and what was said last where it is fed back.
+  // The states of the rows that are continued.
   void gather(const std::vector<StepRow>& rows) {
-    int64_t count = static_cast<int64_t>(rows.size()), fed_width = decoder_.feeding ? decoder_.hidden_width : 0;
+    int64_t count = static_cast<int64_t>(rows.size());
     float* states = states_.need(count * state_width_);
-    float* fed = fed_.need(count * fed_width);
     groups_.clear();
     held_.assign(slots_.size(), nullptr);
     for (int64_t index = 0; index < count; ++index) {
       const StepRow& row = rows[index];
       const float* from = row.from < 0 ? slots_[row.slot].first.get() : next_.get() + row.from * state_width_;
       std::memcpy(states + index * state_width_, from, sizeof(float) * state_width_);
-      for (int64_t column = 0; column < fed_width; ++column)
-        fed[index * fed_width + column] = row.from < 0 ? 0.0f : hidden_.get()[row.from * fed_width + column];
       if (groups_.empty() || groups_.back().slot != row.slot) groups_.push_back(Group{row.slot, index, 0});
       ++groups_.back().count;
       held_[row.slot] = &slots_[row.slot].held;
     }
   }
 
-  // Products of the first layer with its inputs [rows][blocks * width].
-  float* products(const Rows& inputs) {
-    const Linear& linear = decoder_.network.layers[0].inputs;
-    float* out = products_.need(inputs.count * linear.outputs());
-    linear.run(machine_, inputs, out);
-    return out;
+  // What was said last, where it is fed back; nothing in the beginning. The output has rounded it already.
+  Rows fed(const std::vector<StepRow>& rows) {
+    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.hidden_width, across = (width + 63) / 64 * 64;
+    Rows made;
+    made.count = count;
+    made.width = made.stride = width;
+    if (!machine_.quantised) {
+      float* out = fed_.need(count * width);
+      std::fill_n(out, count * width, 0.0f);
+      for (int64_t row = 0; row < count; ++row)
+        if (rows[row].from >= 0)
+          std::memcpy(out + row * width, hidden_.get() + rows[row].from * width, sizeof(float) * width);
+      made.floats = out;
+      return made;
+    }
+    uint8_t* bytes = bytes_[0].bytes.need(count * across);
+    float* scales = bytes_[0].scales.need(count);
+    for (int64_t row = 0; row < count; ++row) {
+      bool first = rows[row].from < 0;
+      scales[row] = first ? 0.0f : bytes_[3].scales.get()[rows[row].from];
+      if (first)
+        std::fill_n(bytes + row * across, across, uint8_t{128});
+      else
+        std::memcpy(bytes + row * across, bytes_[3].bytes.get() + rows[row].from * across, (width + 3) / 4 * 4);
+    }
+    made.bytes = bytes;
+    made.byte_stride = across;
+    made.scales = scales;
+    return made;
   }
 
-  const float* advance(int64_t count, const float* products) {
-    return decoder_.network.step(machine_, room_, products, count, states_.get(), next_.get());
+  void advance(int64_t count, const Given& given, float* said, int64_t stride) {
+    decoder_.network.step(machine_, room_, given, count, states_.get(), next_.get(), said, stride);
   }
 
   // Contexts of queries, with the output projection where there is one.
-  const float* contexts(const Rows& queries) {
+  void contexts(const Rows& queries, float* out, int64_t stride) {
     attention_.weighs = weighs;
-    float* found = decoder_.attention.contexts(machine_, attention_, queries, groups_, held_);
-    if (!decoder_.attention.has_output) return found;
-    int64_t width = decoder_.attention.heads * decoder_.attention.value_width;
-    float* out = contexts_.need(queries.count * decoder_.context_width);
-    decoder_.attention.output.run(machine_, machine_.rows(bytes_[2], found, queries.count, width), out);
-    return out;
+    const MemoryAttention& attention = decoder_.attention;
+    if (!attention.has_output) return attention.contexts(machine_, attention_, queries, groups_, held_, out, stride);
+    int64_t width = attention.heads * attention.value_width;
+    float* found = contexts_.need(queries.count * width);
+    attention.contexts(machine_, attention_, queries, groups_, held_, found, width);
+    Store store;
+    store.out = out;
+    store.stride = stride;
+    machine_.kernels.product(machine_.rows(bytes_[2], found, queries.count, width), attention.output.weights, store);
   }
 
-  void initial(int64_t count, float* hidden) {
-    const float* said = advance(count, products(embedded_rows(count)));
-    std::memcpy(hidden, said, sizeof(float) * count * decoder_.hidden_width);
+  void initial(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size());
+    advance(count, Given{nullptr, token_products_.of(rows)}, hidden, decoder_.hidden_width);
   }
 
-  Rows embedded_rows(int64_t count) {
-    return machine_.rows(bytes_[0], embedded_.get(), count, decoder_.embedding.width);
+  Rows embedded(const std::vector<StepRow>& rows) {
+    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
+    float* out = embedded_.need(count * width);
+    for (int64_t row = 0; row < count; ++row) decoder_.embedding.look_up(rows[row].token, out + row * width);
+    return machine_.rows(bytes_[0], out, count, width);
   }
 
-  void attentive(int64_t count, float* hidden) {
-    float* made = products(embedded_rows(count));
+  void attentive(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size());
+    Given given{nullptr, token_products_.of(rows)};
     if (decoder_.feeding) {
-      float* both = more_.need(count * decoder_.from_fed.outputs());
-      decoder_.from_fed.run(machine_, machine_.rows(bytes_[1], fed_.get(), count, decoder_.hidden_width), both,
-                            Activation::none, made);
-      made = both;
+      given.rows = &fed_rows_;
+      given.linear = &decoder_.from_fed;
     }
-    const float* said = advance(count, made);
-    int64_t width = decoder_.network.width, context_width = decoder_.context_width;
-    const float* context = contexts(machine_.rows(bytes_[1], said, count, width));
-    float* both = decoder_.projects ? joined_.need(count * (width + context_width)) : hidden;
-    for (int64_t row = 0; row < count; ++row) {
-      float* to = both + row * (width + context_width);
-      std::memcpy(to + (decoder_.side_by_side ? 0 : context_width), said + row * width, sizeof(float) * width);
-      std::memcpy(to + (decoder_.side_by_side ? width : 0), context + row * context_width,
-                  sizeof(float) * context_width);
-    }
+    int64_t width = decoder_.network.width, across = width + decoder_.context_width;
+    float* both = decoder_.projects ? joined_.need(count * across) : hidden;
+    float* said = both + (decoder_.side_by_side ? 0 : decoder_.context_width);
+    advance(count, given, said, across);
+    contexts(machine_.rows(bytes_[1], said, count, width, across), both + (decoder_.side_by_side ? width : 0), across);
     if (decoder_.projects)
-      decoder_.combine.run(machine_, machine_.rows(bytes_[2], both, count, width + context_width), hidden,
+      decoder_.combine.run(machine_, machine_.rows(bytes_[2], both, count, across), hidden,
                            decoder_.side_by_side ? Activation::none : Activation::tanh);
   }
 
-  void bahdanau(int64_t count, float* hidden) {
-    int64_t width = decoder_.network.width;
+  void bahdanau(const std::vector<StepRow>& rows, float* hidden) {
+    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.network.width;
     int64_t last = (decoder_.network.layer_count - 1) * decoder_.network.parts() * width;
     Rows before = machine_.rows(before_bytes_, states_.get() + last, count, width, state_width_);
-    Rows context = machine_.rows(context_bytes_, contexts(before), count, decoder_.context_width);
-    Rows embedded = embedded_rows(count);
-    float* made = more_.need(count * decoder_.from_context.outputs());
-    decoder_.from_context.run(machine_, context, made, Activation::none, products(embedded));
-    advance(count, made);
-    decoder_.deep.run(machine_, deep_, {before, embedded, context}, hidden);
+    float* found = joined_.need(count * decoder_.context_width);
+    contexts(before, found, decoder_.context_width);
+    Rows context = machine_.rows(context_bytes_, found, count, decoder_.context_width);
+    Given given{nullptr, token_products_.of(rows), &context, &decoder_.from_context};
+    advance(count, given, said_.need(count * width), width);
+    decoder_.deep.run(machine_, deep_, {before, embedded(rows), context}, hidden);
   }
 
   void every_step(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
     int64_t context_width = decoder_.context_width;
+    Rows alone = embedded(rows);
     float* both = joined_.need(count * (width + context_width));
     float* every = contexts_.need(count * context_width);
     for (int64_t row = 0; row < count; ++row) {
@@ -268,9 +292,13 @@ class RecurrentDecoding : public Decoding {
       std::memcpy(to + width, context, sizeof(float) * context_width);
       std::memcpy(every + row * context_width, context, sizeof(float) * context_width);
     }
-    const float* said = advance(count, products(machine_.rows(bytes_[1], both, count, width + context_width)));
+    const Linear& linear = decoder_.network.layers[0].inputs;
+    float* made = more_.need(count * linear.outputs());
+    linear.run(machine_, machine_.rows(bytes_[1], both, count, width + context_width), made);
+    float* said = said_.need(count * decoder_.network.width);
+    advance(count, Given{made}, said, decoder_.network.width);
     decoder_.deep.run(machine_, deep_,
-                      {machine_.rows(before_bytes_, said, count, decoder_.network.width), embedded_rows(count),
+                      {machine_.rows(before_bytes_, said, count, decoder_.network.width), alone,
                        machine_.rows(context_bytes_, every, count, context_width)},
                       hidden);
   }
@@ -283,7 +311,9 @@ class RecurrentDecoding : public Decoding {
   std::vector<const Held*> held_;
   Network::Room room_;
   MemoryAttention::Room attention_;
-  Buffer<float> states_, next_, fed_, hidden_, embedded_, products_, more_, contexts_, joined_, deep_[2];
+  TokenProducts token_products_;
+  Rows fed_rows_;
+  Buffer<float> states_, next_, fed_, hidden_, said_, embedded_, more_, contexts_, joined_, deep_[2];
   Bytes bytes_[4], before_bytes_, context_bytes_;
 };
 

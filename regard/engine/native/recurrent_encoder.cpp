@@ -91,7 +91,7 @@ class RecurrentEncoder : public Encoder {
       if (!going) break;
       for (int64_t place = 0; place < going; ++place)
         std::memcpy(these + place * across, products + item(place) * across, sizeof(float) * across);
-      layer.cell.step(machine, work.cell, these, going, work.states.get(), state, work.next.get(), state);
+      layer.cell.step(machine, work.cell, Given{these}, going, work.states.get(), state, work.next.get(), state);
       for (int64_t place = 0; place < going; ++place)
         std::memcpy(said + item(place) * memory_width + direction * width, work.next.get() + place * state,
                     sizeof(float) * width);

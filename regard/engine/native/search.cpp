@@ -8,6 +8,7 @@ namespace regard {
 namespace {
 
 constexpr int32_t PAD = 0, UNKNOWN = 1, START = 2, END = 3;
+constexpr int64_t SMALL = 512;  // a search that reads no more rows leaves its room to the next
 
 // One token of a row, linked to the one before it.
 struct Node {
@@ -42,7 +43,8 @@ class Searching {
   explicit Searching(Work& work)
       : work_(work),
         options_(work.options),
-        decoding_(work.model.decoder->decoding(work.machine, work.capacity, work.options.beam)) {
+        decoding_(work.decodings.take(work.capacity, work.options.beam)) {
+    if (!decoding_) decoding_ = work.model.decoder->decoding(work.machine, work.capacity, work.options.beam);
     for (int64_t slot = work.capacity; slot--;) free_.push_back(slot);
     never_ = {PAD, START};
     if (!options_.unknown) never_.push_back(UNKNOWN);
@@ -52,9 +54,10 @@ class Searching {
     while (!work_.stopped.load(std::memory_order_relaxed)) {
       if (work_.stop && __atomic_load_n(work_.stop, __ATOMIC_RELAXED)) throw Stopped("the search was ended");
       if (static_cast<int64_t>(running_.size()) <= work_.capacity * 3 / 4) admit();
-      if (running_.empty()) return;
+      if (running_.empty()) break;
       step();
     }
+    if (running_.empty() && read_ <= SMALL) work_.decodings.give(std::move(decoding_), work_.capacity, options_.beam);
   }
 
  private:
@@ -96,6 +99,7 @@ class Searching {
         step_rows_.push_back(StepRow{static_cast<int32_t>(sentence.slot), row.from, static_cast<int32_t>(place), token,
                                      static_cast<int32_t>(sentence.steps)});
       }
+    read_ += static_cast<int64_t>(step_rows_.size());
     Rows hidden = decoding_->step(step_rows_);
     project(hidden);
     size_t first = 0, kept = 0;
@@ -261,6 +265,7 @@ class Searching {
   const Options& options_;
   std::unique_ptr<Decoding> decoding_;
   std::vector<Sentence> running_;
+  int64_t read_ = 0;  // rows, of all steps
   std::vector<int64_t> free_;
   std::vector<int32_t> never_;
   std::vector<StepRow> step_rows_;

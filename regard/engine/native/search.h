@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "decodings.h"
 #include "model.h"
 
 namespace regard {
@@ -41,6 +42,7 @@ using Outcome = std::vector<Hypothesis>;  // best first
 struct Work {
   const Model& model;
   const Machine& machine;
+  Decodings& decodings;
   Options options;
   const std::vector<Request>& requests;
   int64_t capacity;
@@ -50,10 +52,11 @@ struct Work {
   std::atomic<bool> stopped{false};
   const int32_t* stop = nullptr;  // other than 0: end at once; or null
 
-  Work(const Model& model, const Machine& machine, const Options& options, const std::vector<Request>& requests,
-       int64_t capacity, int64_t workers)
+  Work(const Model& model, const Machine& machine, Decodings& decodings, const Options& options,
+       const std::vector<Request>& requests, int64_t capacity, int64_t workers)
       : model(model),
         machine(machine),
+        decodings(decodings),
         options(options),
         requests(requests),
         capacity(capacity),

@@ -176,8 +176,9 @@ class TransformerDecoding : public Decoding {
     for (const Group& group : groups_) held_[group.slot] = &slots_[group.slot].held[index];
     Rows inside = stream_.enter(layer.around_cross);
     cross_.weighs = weighs && index + 1 == side_.layers;
-    float* contexts = layer.cross.contexts(machine_, cross_, inside, groups_, held_);
     int64_t width = layer.cross.heads * layer.cross.value_width;
+    float* contexts = contexts_.need(count * width);
+    layer.cross.contexts(machine_, cross_, inside, groups_, held_, contexts, width);
     layer.cross.output.run(machine_, machine_.rows(bytes_, contexts, count, width), stream_.next(), Activation::none,
                            stream_.states());
     stream_.leave(layer.around_cross);

@@ -107,3 +107,63 @@ REGARD_API int32_t regard_try_activate(const char* name, float* values, int64_t 
   table->activate(values, count, static_cast<Activation>(activation));
   return 0;
 }
+
+// A product of bytes with everything that is fused: activation(x W + b) + residual.
+REGARD_API int32_t regard_try_bytes(const char* name, const uint8_t* rows, int64_t count, int64_t stride,
+                                    const float* row_scales, const int8_t* bytes, const float* scales,
+                                    const int32_t* shift, const float* bias, int64_t inputs, int64_t outputs,
+                                    int32_t activation, const float* residual, float* out) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  Rows in;
+  in.count = count;
+  in.bytes = rows;
+  in.byte_stride = stride;
+  in.scales = row_scales;
+  Weights weights;
+  weights.inputs = inputs;
+  weights.outputs = outputs;
+  weights.bytes = bytes;
+  weights.scales = scales;
+  weights.shift = shift;
+  weights.bias = bias;
+  Store store;
+  store.out = out;
+  store.stride = store.residual_stride = outputs;
+  store.residual = residual;
+  store.activation = static_cast<Activation>(activation);
+  table->product(in, weights, store);
+  return 0;
+}
+
+// Contexts of one query with an additive score; powers, scores and room are for use.
+REGARD_API int32_t regard_try_additive(const char* name, const float* query, const float* keys, const float* values,
+                                       const float* energy, int64_t heads, int64_t width, int64_t items, float* powers,
+                                       float* scores, float* room, float* weights, float* out) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  AttendAdditive a;
+  a.query = query;
+  a.heads = heads;
+  a.width = a.value_width = width;
+  a.items = items;
+  a.keys = keys;
+  a.powers = table->powers(keys, items * heads * width, powers) ? powers : nullptr;
+  a.values = values;
+  a.energy = energy;
+  a.scores = scores;
+  a.room = room;
+  a.weights = weights;
+  a.out = out;
+  table->attend_additive(a);
+  return 0;
+}
+
+// A cell of long short-term memory, from the totals of its gates.
+REGARD_API int32_t regard_try_lstm(const char* name, const float* total, const float* memory, int64_t width,
+                                   float* state, float* new_memory) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  table->lstm(total, memory, width, state, new_memory);
+  return 0;
+}

@@ -1,0 +1,128 @@
+"""What kernels fuse or rearrange for speed, in every set that works here, against plain numpy."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from regard.engine.container import packed_bytes
+from regard.engine.library import kernels_here
+
+KERNELS = ("avx512_vnni", "avx_vnni", "avx2", "portable")
+SIZES = [(1, 512, 128), (5, 130, 64), (6, 512, 70), (7, 512, 128), (14, 300, 129), (24, 600, 64), (25, 200, 64)]
+"""Rows, inputs, outputs: one tile, a few that take a panel in parts, and more."""
+
+
+@pytest.fixture(params=KERNELS)
+def kernels(request, library):
+    if request.param not in kernels_here():
+        pytest.skip(f"this processor has no {request.param}")
+    return request.param.encode()
+
+
+def at(array):
+    return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+
+def long(number):
+    return ctypes.c_int64(number)
+
+
+def product(library, kernels, rows, scales, packed, bias, outputs, *, activation=0, residual=None):
+    count, inputs = rows.shape
+    stride = -(-inputs // 4) * 4
+    shifted = np.full((count, stride), 128, dtype=np.uint8)
+    shifted[:, :inputs] = rows + 128
+    out = np.full((count, outputs), np.nan, dtype=np.float32)
+    assert not library.regard_try_bytes(
+        kernels, at(shifted), long(count), long(stride), at(scales), at(packed.panels), at(packed.scales),
+        at(packed.shift), at(bias), long(inputs), long(outputs), activation, at(residual), at(out),
+    )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("activation", [0, 1, 4])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize(("count", "inputs", "outputs"), SIZES)
+def test_byte_products_with_everything_that_is_fused(library, kernels, count, inputs, outputs, adds, activation):
+    draw = np.random.default_rng(7)
+    rows = draw.integers(-127, 128, (count, inputs))
+    scales = draw.uniform(1e-4, 1e-3, count).astype(np.float32)
+    packed = packed_bytes(draw.normal(size=(outputs, inputs)).astype(np.float32))
+    bias = np.zeros(-(-outputs // 64) * 64, dtype=np.float32)
+    bias[:outputs] = draw.normal(size=outputs)
+    residual = draw.normal(size=(count, outputs)).astype(np.float32) if adds else None
+    out = product(library, kernels, rows, scales, packed, bias, outputs, activation=activation, residual=residual)
+    whole = packed.panels.transpose(0, 2, 1, 3).reshape(len(bias), -1)[:outputs, :inputs].astype(np.int64)
+    values = (rows @ whole.T) * (scales[:, None].astype(np.float64) * packed.scales[:outputs]) + bias[:outputs]
+    expected = {0: lambda x: x, 1: lambda x: np.maximum(x, 0), 4: np.tanh}[activation](values)
+    np.testing.assert_allclose(out, expected if residual is None else expected + residual, rtol=1e-5, atol=1e-5)
+    for row in (0, count - 1):
+        alone = product(
+            library, kernels, rows[row : row + 1], scales[row : row + 1].copy(), packed, bias, outputs,
+            activation=activation, residual=None if residual is None else residual[row : row + 1].copy(),
+        )  # fmt: skip
+        np.testing.assert_array_equal(alone[0], out[row])
+
+
+def test_what_is_no_number_is_not_rectified_away(library, kernels):
+    packed = packed_bytes(np.ones((64, 4), dtype=np.float32))
+    scales, bias = np.array([np.nan], dtype=np.float32), np.zeros(64, dtype=np.float32)
+    rows = np.ones((1, 4), dtype=np.int64)
+    assert np.isnan(product(library, kernels, rows, scales, packed, bias, 64, activation=1)).all()
+
+
+def attended(library, kernels, query, keys, values, energy):
+    items, heads, width = keys.shape
+    room = [np.zeros(size, dtype=np.float32) for size in (keys.size, items + 16, width)]
+    weights, out = np.zeros(items, dtype=np.float32), np.zeros((heads, width), dtype=np.float32)
+    assert not library.regard_try_additive(
+        kernels, at(query), at(keys), at(values), at(energy), long(heads), long(width), long(items),
+        *map(at, room), at(weights), at(out),
+    )  # fmt: skip
+    return weights, out
+
+
+@pytest.mark.parametrize("size", [0.1, 3.0, 15.0, 60.0])
+@pytest.mark.parametrize(("items", "heads", "width"), [(1, 1, 16), (14, 1, 512), (5, 2, 37), (19, 4, 8)])
+def test_additive_scores(library, kernels, items, heads, width, size):
+    """Where numbers are too large for their exponentials to be multiplied, too."""
+    draw = np.random.default_rng(8)
+    query, energy = (draw.normal(size=(heads, width)).astype(np.float32) for _ in range(2))
+    keys, values = (draw.normal(size=(items, heads, width)).astype(np.float32) for _ in range(2))
+    query *= size
+    keys *= size
+    weights, out = attended(library, kernels, query, keys, values, energy)
+    sums = query.astype(np.float64) + keys
+    scores = (np.tanh(sums) * energy).sum(2)  # (items, heads)
+    expected = np.exp(scores - scores.max(0))
+    expected /= expected.sum(0)
+    np.testing.assert_allclose(weights, expected.mean(1), rtol=1e-4, atol=2e-6)
+    np.testing.assert_allclose(out, np.einsum("ih,ihw->hw", expected, values), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("where", ["query", "key"])
+def test_additive_scores_of_what_is_no_number(library, kernels, where):
+    query, energy = np.ones((1, 20), dtype=np.float32), np.ones((1, 20), dtype=np.float32)
+    keys = np.ones((6, 1, 20), dtype=np.float32)
+    (query if where == "query" else keys)[..., 7] = np.nan
+    weights, _ = attended(library, kernels, query, keys, keys, energy)
+    assert np.isnan(weights).all()
+
+
+def test_long_short_term_memory_over_its_range(library, kernels):
+    draw = np.random.default_rng(9)
+    width = 1003
+    total = (draw.normal(size=(4, width)) * draw.choice([0.01, 1, 10, 80], (4, width))).astype(np.float32)
+    memory = (draw.normal(size=width) * 5).astype(np.float32)
+    state, held = (np.empty(width, dtype=np.float32) for _ in range(2))
+    assert not library.regard_try_lstm(kernels, at(total), at(memory), long(width), at(state), at(held))
+    into, forget, candidate, out = total.astype(np.float64)
+    with np.errstate(over="ignore"):
+        gates = [1 / (1 + np.exp(-gate)) for gate in (into, forget, out)]
+    expected = gates[1] * memory + gates[0] * np.tanh(candidate)
+    np.testing.assert_allclose(held, expected, rtol=1e-6, atol=3e-7)
+    np.testing.assert_allclose(state, gates[2] * np.tanh(expected), rtol=1e-6, atol=5e-7)
+    total[:] = np.nan
+    library.regard_try_lstm(kernels, at(total), at(memory), long(width), at(state), at(held))
+    assert np.isnan(state).all()
