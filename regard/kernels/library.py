@@ -16,7 +16,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -122,6 +122,58 @@ class Peaked(ctypes.Structure):
     )
 
 
+class Gated(ctypes.Structure):
+    _fields_ = (
+        ("width", _number),
+        ("bases", _pointer),
+        ("base_rows", _pointer),
+        ("carried", _pointer),
+        ("carried_rows", _pointer),
+        ("memory", _pointer),
+        ("hidden", _pointer),
+        ("kept", _pointer),
+    )
+
+
+class Compared(ctypes.Structure):
+    _fields_ = (
+        ("queries", _number),
+        ("keys", _number),
+        ("width", _number),
+        ("value_width", _number),
+        ("query", _pointer),
+        ("key", _pointer),
+        ("value", _pointer),
+        ("energy", _pointer),
+        ("mask", _pointer),
+        ("mask_stride", _number),
+        ("weights", _pointer),
+        ("context", _pointer),
+    )
+
+
+class Summed(ctypes.Structure):
+    _fields_ = (("width", _number), ("logits", _pointer), ("normaliser", _pointer), ("largest", _pointer))
+
+
+class Chosen(ctypes.Structure):
+    _fields_ = (
+        ("beams", _number),
+        ("width", _number),
+        ("count", _number),
+        ("forbids", _number),
+        ("scores", _pointer),
+        ("logits", _pointer),
+        ("normaliser", _pointer),
+        ("largest", _pointer),
+        ("forbidden", _pointer),
+        ("early", _pointer),
+        ("values", _pointer),
+        ("rows", _pointer),
+        ("tokens", _pointer),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The library, or why there is none."""
@@ -184,6 +236,10 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention": [ctypes.POINTER(Attended), _number],
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
+        "regard_gated": [ctypes.POINTER(Gated), _number, _number],
+        "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],
+        "regard_summed": [ctypes.POINTER(Summed), _number, _number],
+        "regard_compared": [ctypes.POINTER(Compared), _number, _number],
     }
     for name, types in shapes.items():
         getattr(library, name).argtypes = types

@@ -4,7 +4,7 @@ Shapes: S sentences, K beams, N positions of the memory, H heads, L layers, P pa
 C context width.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -33,10 +33,15 @@ class Attended:
 
     keys: Keys  # (S, H, N, ·)
     mask: Tensor  # (S, N)
+    folded: Keys | None = None  # with values in which what a decoder does to a context is done already
 
     @classmethod
     def prepared(cls, attention: Attending, memory: Memory) -> "Attended":
         return cls(keys=attention.prepare(memory.states), mask=memory.mask)
+
+    def with_values(self, values: Tensor) -> "Attended":
+        """With these for `folded` values, (S, 1, N, ·)."""
+        return replace(self, folded=Keys(keys=self.keys.keys, values=values))
 
     @property
     def permitted(self) -> Tensor:
@@ -52,7 +57,8 @@ class Attended:
 
     def select(self, sentences: Tensor) -> "Attended":
         keys = Keys(keys=self.keys.keys[sentences], values=self.keys.values[sentences])
-        return Attended(keys=keys, mask=self.mask[sentences])
+        chosen = Attended(keys=keys, mask=self.mask[sentences])
+        return chosen if self.folded is None else chosen.with_values(self.folded.values[sentences])
 
     def join(self, other: "Attended") -> "Attended":
         items = max(self.mask.size(1), other.mask.size(1))
@@ -64,33 +70,47 @@ class Attended:
             keys=both(self.keys.keys, other.keys.keys, 2),
             values=both(self.keys.values, other.keys.values, 2),
         )
-        return Attended(keys=keys, mask=both(self.mask, other.mask, 1))
+        joined = Attended(keys=keys, mask=both(self.mask, other.mask, 1))
+        if self.folded is None or other.folded is None:
+            return joined
+        return joined.with_values(both(self.folded.values, other.folded.values, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """The recurrent states of each row, and what else a decoder carries along."""
+    """The recurrent states of each row, and what else a decoder carries along.
 
-    cell: Tensor  # (S, K, L, P, D)
-    fed: Tensor | None = None  # (S, K, D) what was said last, where it is fed back
+    Rows are not moved before it is known what of them is needed: where there are `beams`, row k goes on from beams[k].
+    """
+
+    cell: Tensor  # (S, K', L, P, D)
+    fed: Tensor | None = None  # (S, K', D) what was said last, where it is fed back
     context: Tensor | None = None  # (S, C) one vector per sentence, where it is an input at every step
     attended: Attended | None = None  # the memory, where there is attention
+    beams: Tensor | None = None  # (S, K); None: each row goes on from its own
 
     def select(self, sentences: Tensor | None, beams: Tensor) -> "RecurrentState":
-        stay = torch.arange(beams.size(0), device=beams.device)
-        rows = (stay if sentences is None else sentences).unsqueeze(1)
-        context, attended = self.context, self.attended
-        if sentences is not None:
-            context = None if context is None else context[sentences]
-            attended = None if attended is None else attended.select(sentences)
+        before = self.beams if self.beams is None or sentences is None else self.beams[sentences]
+        beams = beams if before is None else before.gather(1, beams)
+        if sentences is None:
+            return replace(self, beams=beams)
         return RecurrentState(
-            cell=self.cell[rows, beams],
-            fed=None if self.fed is None else self.fed[rows, beams],
-            context=context,
-            attended=attended,
+            cell=self.cell[sentences.unsqueeze(1), beams],
+            fed=None if self.fed is None else self.fed[sentences.unsqueeze(1), beams],
+            context=None if self.context is None else self.context[sentences],
+            attended=None if self.attended is None else self.attended.select(sentences),
         )
 
+    def settled(self) -> "RecurrentState":
+        """The same with all rows in their places."""
+        if self.beams is None:
+            return self
+        rows = torch.arange(self.beams.size(0), device=self.beams.device).unsqueeze(1)
+        fed = None if self.fed is None else self.fed[rows, self.beams]
+        return replace(self, cell=self.cell[rows, self.beams], fed=fed, beams=None)
+
     def join(self, other: "RecurrentState") -> "RecurrentState":
+        self, other = self.settled(), other.settled()
         attended = None
         if self.attended is not None and other.attended is not None:
             attended = self.attended.join(other.attended)

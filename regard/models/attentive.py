@@ -6,16 +6,22 @@ state, D width, C context width, G blocks.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.models.attending import Attended, Attending, RecurrentState
 from regard.models.bridge import Bridge
 from regard.models.contracts import Decoder, State
 from regard.models.memory import Memory
 from regard.nn import Embedding, Keys, Recurrent, Site, dropout, visit
+from regard.nn.attention import is_mean
+from regard.nn.kept import is_fixed
 from regard.nn.loops import LoopLinear
+from regard.nn.sites import anyone_watches
+from regard.nn.sought import Sought
 from regard.nn.unrolled import NetworkLoop, can_unroll
 
 
@@ -27,6 +33,14 @@ class Combine(nn.Module, ABC):
     @abstractmethod
     def forward(self, state: Tensor, context: Tensor) -> Tensor:
         """(..., D), (..., C) → (..., width)."""
+
+    def folded(self, values: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What is made of a context, made of the values (..., C) that it is a mean of; None where that cannot be."""
+        return None
+
+    def unfolded(self, state: Tensor, mean: Tensor) -> Tensor:  # noqa: ARG002
+        """What `forward` makes of a state (..., D), with the mean of such values for its context."""
+        raise AssertionError(f"{type(self).__name__} makes nothing of values")
 
     def looped(self, steps: int, like: Tensor) -> "Looped":  # noqa: ARG002
         """The same for each of so many steps, of states (B, D) that are like those."""
@@ -47,6 +61,12 @@ class AttentionalVector(Combine):
 
     def forward(self, state: Tensor, context: Tensor) -> Tensor:
         return torch.tanh(self.linear(torch.cat((context, state), dim=-1)))
+
+    def folded(self, values: Tensor) -> Tensor | None:
+        return functional.linear(values, self.linear.weight[:, : values.size(-1)])
+
+    def unfolded(self, state: Tensor, mean: Tensor) -> Tensor:
+        return functional.linear(state, self.linear.weight[:, -state.size(-1) :]).add_(mean).tanh_()
 
     def looped(self, steps: int, like: Tensor) -> Looped:
         weight = self.linear.weight
@@ -138,7 +158,13 @@ class AttentiveDecoder(Decoder):
         self.attention = attention
         self.combine = combine
         self.dropout = dropout
+        self._sought = Sought()
         self.from_fed = nn.Linear(combine.width, network.blocks * network.width, bias=False) if feeding else None
+
+    def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
+        self._sought.forget()
+        return super().train(mode)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded = visit(Site("decoder", "embedding"), self.embedding(tokens))
@@ -148,6 +174,13 @@ class AttentiveDecoder(Decoder):
         """States of any number of steps or beams: (B, Q, D) → (B, Q, width)."""
         context = self.attention.attend(states, attended.keys, attended.permitted)
         return dropout(self.combine(states, context), self.dropout, self.training)
+
+    def _sought_combined(self, states: Tensor, attended: Attended) -> Tensor:
+        """The same under search, where the weights of the context may be in the memory already."""
+        if attended.folded is None:
+            return self._combined(states, attended)
+        mean = self.attention.attend(states, attended.folded, attended.permitted)
+        return self.combine.unfolded(states, mean)
 
     def _advance(self, products: Tensor, attended: Attended, cell: Tensor, fed: Tensor | None) -> tuple[Tensor, Tensor]:
         """One step with the products of the tokens (S, K, G·D): what is combined (S, K, width), and states."""
@@ -195,12 +228,23 @@ class AttentiveDecoder(Decoder):
 
     def start(self, memory: Memory) -> RecurrentState:
         cell = self.bridge.start(memory).unsqueeze(1)
-        return RecurrentState(cell=cell, fed=self._nothing(cell), attended=Attended.prepared(self.attention, memory))
+        attended = Attended.prepared(self.attention, memory)
+        if is_fixed(self) and not anyone_watches() and is_mean(self.attention):
+            folded = self.combine.folded(attended.keys.values)
+            attended = attended if folded is None else attended.with_values(folded)
+        return RecurrentState(cell=cell, fed=self._nothing(cell), attended=attended)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         assert isinstance(state, RecurrentState)
-        assert state.attended is not None
-        products = self.network.products(self._embed(tokens))
-        said, cell = self._advance(products, state.attended, state.cell, state.fed)
+        reading = () if self.from_fed is None else (self.from_fed.weight,)
+        network = self._sought.get(self, self.network, self.embedding, tokens.numel(), *reading)
+        state = state if network is not None else state.settled()
+        cell, given, attended = state.cell, state.fed, state.attended
+        assert attended is not None
+        if network is None:
+            said, cell = self._advance(self.network.products(self._embed(tokens)), attended, cell, given)
+        else:
+            outputs, cell = network.step(tokens, cell, state.beams, *(() if given is None else (given,)))
+            said = self._sought_combined(outputs, attended)
         fed = None if self.from_fed is None else said
-        return said, RecurrentState(cell=cell, fed=fed, attended=state.attended)
+        return said, RecurrentState(cell=cell, fed=fed, attended=attended)

@@ -3,6 +3,8 @@
 Shapes: B rows, M target items, S sentences, K beams, L layers, P parts of a state, D width, C context width, G blocks.
 """
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,7 @@ from regard.models.bridge import Bridge
 from regard.models.contracts import Decoder, State
 from regard.models.memory import Memory
 from regard.nn import Embedding, Maxout, Recurrent, Site, dropout, visit
+from regard.nn.sought import Sought
 from regard.nn.unrolled import NetworkLoop, can_unroll
 
 
@@ -41,17 +44,27 @@ class BahdanauDecoder(Decoder):
         self.bridge = bridge
         self.attention = attention
         self.dropout = dropout
+        self._sought = Sought()
         self.from_context = nn.Linear(context_width, network.blocks * network.width, bias=False)
         self.deep = Maxout(inputs=(network.width, embedding.width, context_width), width=output.in_features)
+
+    def train(self, mode: bool = True) -> Self:
+        """Forgets what was laid out for search."""
+        self._sought.forget()
+        return super().train(mode)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded = visit(Site("decoder", "embedding"), self.embedding(tokens))
         return dropout(embedded, self.dropout, self.training)
 
+    def _looked(self, states: Tensor, attended: Attended) -> tuple[Tensor, Tensor]:
+        """The state before a step, and what it looks at: (S, K, D), (S, K, C)."""
+        before = states[..., -1, 0, :]
+        return before, self.attention.attend(before, attended.keys, attended.permitted)
+
     def _advance(self, products: Tensor, attended: Attended, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step with the products of the tokens (S, K, G·D): the state before it, the context, and new states."""
-        before = states[..., -1, 0, :]
-        context = self.attention.attend(before, attended.keys, attended.permitted)
+        before, context = self._looked(states, attended)
         _, states = self.network.step(products + self.from_context(context), states)
         return before, context, states
 
@@ -87,7 +100,13 @@ class BahdanauDecoder(Decoder):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         assert isinstance(state, RecurrentState)
+        state = state.settled()
         assert state.attended is not None
         embedded = self._embed(tokens)  # (S, K, D)
-        before, context, cell = self._advance(self.network.products(embedded), state.attended, state.cell)
+        network = self._sought.get(self, self.network, self.embedding, tokens.numel(), self.from_context.weight)
+        if network is None:
+            before, context, cell = self._advance(self.network.products(embedded), state.attended, state.cell)
+        else:
+            before, context = self._looked(state.cell, state.attended)
+            _, cell = network.step(tokens, state.cell, None, context)
         return self._deep(before, embedded, context), RecurrentState(cell=cell, attended=state.attended)

@@ -42,6 +42,7 @@ class InitialStateDecoder(Decoder):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         assert isinstance(state, RecurrentState)
+        state = state.settled()
         outputs, cell = self.network.step(self.network.products(self._embed(tokens)), state.cell)
         return dropout(outputs, self.dropout, self.training), RecurrentState(cell=cell)
 
@@ -94,6 +95,7 @@ class EveryStepDecoder(Decoder):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         assert isinstance(state, RecurrentState)
+        state = state.settled()
         assert state.context is not None
         embedded = self._embed(tokens)  # (S, K, D)
         both, every = self._inputs(embedded, state.context)

@@ -22,7 +22,7 @@ from regard.nn import Projection, StateSize
 from regard.nn.kept import Kept, Product, is_fixed
 from regard.nn.plain import is_plain, is_whole
 
-FEW: Final = 128
+FEW: Final = 512
 """Rows up to which the output is made faster by weights that are laid out anew."""
 
 
@@ -51,6 +51,7 @@ class Step:
     logits: Tensor  # (S, K, V)
     state: State
     normaliser: Tensor | None = None  # (S, K); None where the logits are log-probabilities
+    largest: Tensor | None = None  # (S, K, blocks) the largest logits in blocks of the vocabulary, where they are known
     coverage: Tensor | None = None  # (S, K) log-coverage of the source so far, where a scorer tells it; at most 0
     fusion: Tensor | None = None  # (S, K, V) what a language model adds to the choice, weighted; at most 0
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Decoder, Encoder, Joining, Loss, State, Step, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, log_normaliser
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, said
 
 
 class EncoderDecoder(System):
@@ -45,5 +45,4 @@ class EncoderDecoder(System):
 
     def step(self, tokens: Tensor, state: State) -> Step:
         hidden, state = self.decoder.step(tokens, state)
-        logits = self.decoder.said(hidden)
-        return Step(logits=logits, normaliser=log_normaliser(logits), state=state)
+        return said(self.decoder.said(hidden), state)

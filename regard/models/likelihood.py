@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.models.contracts import Loss
+from regard.kernels import search as native
+from regard.models.contracts import Loss, State, Step
 from regard.nn import Projection, projected_cross_entropy
 
 MODERATE: Final = 45.0
@@ -53,6 +54,19 @@ def log_normaliser(logits: Tensor) -> Tensor:
     if bool(extreme.any()):
         found[extreme] = rows[extreme].logsumexp(-1)
     return found.view(logits.shape[:-1])
+
+
+def said(logits: Tensor, state: State) -> Step:
+    """What a scorer says by logits (S, K, V)."""
+    rows = logits.flatten(0, -2)
+    if not native.sums(rows):
+        return Step(logits=logits, normaliser=log_normaliser(logits), state=state)
+    normaliser, largest = native.summed(rows)
+    strange = ~normaliser.isfinite()
+    if bool(strange.any()):
+        normaliser[strange] = rows[strange].logsumexp(-1)
+    shape = logits.shape[:-1]
+    return Step(logits=logits, normaliser=normaliser.view(shape), largest=largest.view(*shape, -1), state=state)
 
 
 def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:

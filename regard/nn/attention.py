@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels import attention as native
+from regard.kernels import search
 from regard.nn.dropout import dropout
 from regard.nn.plain import is_plain
 from regard.nn.relations import Relations, RelativeTerms, turn
@@ -162,6 +163,8 @@ class Attention(nn.Module):
         """The context before all heads are projected together: (B, Q, H · E)."""
         projected = queries if self.query is None else self.query(queries)
         context = self._native(projected, keys, mask, causal, relations)
+        if context is None and not causal and relations is None:
+            context = self._compared(projected, keys, mask)
         if context is not None:
             return context
         query = _heads(projected, self.heads)  # (B, H, Q, E)
@@ -195,6 +198,16 @@ class Attention(nn.Module):
         if how is None or keys.joined is None or not native.attends(query, keys.joined, mask, how):
             return None
         return native.attention(query, keys.joined, mask, how)
+
+    def _compared(self, query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor | None:
+        """The context of projected queries (B, Q, E), where the native kernel of additive attention is for them."""
+        score = self.score
+        if type(score) is not AdditiveScore or self.heads > 1 or watched(self.site):
+            return None
+        key, value, energy = keys.keys[:, 0], keys.values[:, 0], score.energy[0]
+        if (self.training and self.dropout) or not search.compares(key, value, energy, mask):
+            return None
+        return search.compared(score.mapped(query), key, value, energy, mask)
 
     def _native_within(
         self, states: Tensor, mask: Tensor | None, causal: bool, relations: Relations | None
@@ -233,6 +246,13 @@ class Attention(nn.Module):
         if self.relative is not None and distances is not None:
             context = context + self.relative.context(weights, distances)
         return context
+
+
+def is_mean(attention: object) -> bool:
+    """Whether an attention gives weighted means of whole values: then maps of values can come before or after it."""
+    if not isinstance(attention, Attention):
+        return False
+    return attention.heads == 1 and attention.output is None and attention.relative is None
 
 
 def additive_attention(*, query_width: int, memory_width: int, width: int, site: Site) -> Attention:

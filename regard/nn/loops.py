@@ -9,12 +9,15 @@ Shapes: M steps, B rows, N values, I input width, O output width, D state width,
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell
+
+At = TypeVar("At", contravariant=True)
+"""What tells one step from others: its number, or what is read in it."""
 
 Parts = tuple[Tensor, ...]
 """The parts of a state (B, D), as the cell has them."""
@@ -24,6 +27,18 @@ def narrowed(tensor: Tensor) -> Tensor:
     """In the precision that products are made in."""
     kind = tensor.device.type
     return tensor.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else tensor
+
+
+class Linear(Protocol[At]):
+    """y_t = b_t + Σ_k W_k x_kt."""
+
+    def __call__(self, step: At, *inputs: Tensor) -> Tensor: ...
+
+
+class MakeLinear(Protocol[At]):
+    """Of bases, one for each step, and weights (O, I_k)."""
+
+    def __call__(self, bases: Tensor, *weights: Tensor) -> Linear[At]: ...
 
 
 class LoopLinear:
@@ -98,56 +113,62 @@ class _DeferredMean(torch.autograd.Function):
         return None, None, (weights.transpose(1, 2) @ of_contexts.to(weights.dtype)).to(ctx.type)
 
 
-class CellLoop(ABC):
+class CellLoop(ABC, Generic[At]):
     """The steps of a cell."""
 
     @abstractmethod
-    def step(self, step: int, state: Parts, *read: Tensor) -> Parts:
+    def step(self, step: At, state: Parts, *read: Tensor) -> Parts:
         """One step; `read` (B, I) is what else is an input of it, where there is such a thing."""
 
 
-class ElmanLoop(CellLoop):
+class MakeLoop(Protocol[At]):
+    """Of a cell, the products (M, B, G·D) of its inputs, and weights for what else it reads."""
+
+    def __call__(self, cell: Cell, bases: Tensor, *reading: Tensor) -> CellLoop[At]: ...
+
+
+class ElmanLoop(CellLoop[At]):
     """`ElmanCell`."""
 
-    def __init__(self, cell: ElmanCell, bases: Tensor, *reading: Tensor) -> None:
-        self._linear = LoopLinear(bases, cell.recurrent.weight, *reading)
+    def __init__(self, linear: MakeLinear[At], cell: ElmanCell, bases: Tensor, *reading: Tensor) -> None:
+        self._linear = linear(bases, cell.recurrent.weight, *reading)
 
-    def step(self, step: int, state: Parts, *read: Tensor) -> Parts:
+    def step(self, step: At, state: Parts, *read: Tensor) -> Parts:
         return (torch.tanh(self._linear(step, state[0], *read)),)
 
 
-class LSTMLoop(CellLoop):
+class LSTMLoop(CellLoop[At]):
     """`LSTMCell`."""
 
-    def __init__(self, cell: LSTMCell, bases: Tensor, *reading: Tensor) -> None:
-        self._linear = LoopLinear(bases, cell.recurrent.weight, *reading)
+    def __init__(self, linear: MakeLinear[At], cell: LSTMCell, bases: Tensor, *reading: Tensor) -> None:
+        self._linear = linear(bases, cell.recurrent.weight, *reading)
 
-    def step(self, step: int, state: Parts, *read: Tensor) -> Parts:
+    def step(self, step: At, state: Parts, *read: Tensor) -> Parts:
         hidden, memory = state
         total = self._linear(step, hidden, *read)
         hidden, memory = _LSTMGates.apply(total, memory.to(total.dtype))  # type: ignore[no-untyped-call]
         return hidden, memory
 
 
-class GRULoop(CellLoop):
+class GRULoop(CellLoop[At]):
     """`GRUCell` in both readings."""
 
-    def __init__(self, cell: GRUCell, bases: Tensor, *reading: Tensor) -> None:
+    def __init__(self, linear: MakeLinear[At], cell: GRUCell, bases: Tensor, *reading: Tensor) -> None:
         self._before = cell.reset == "before"
         self._sizes = 2 * cell.width, cell.width
         gates_weight, candidate_weight = cell.recurrent.weight.split(self._sizes)
         of_gates, of_candidates = bases.split(self._sizes, dim=-1)
         parts = [weight.split(self._sizes) for weight in reading]
-        self._gates = LoopLinear(of_gates, gates_weight, *(gates for gates, _ in parts))
+        self._gates = linear(of_gates, gates_weight, *(gates for gates, _ in parts))
         to_candidates = [candidates for _, candidates in parts]
         if self._before:
-            self._candidates = LoopLinear(of_candidates, candidate_weight, *to_candidates)
+            self._candidates = linear(of_candidates, candidate_weight, *to_candidates)
             return
-        self._candidates = LoopLinear(of_candidates, *to_candidates)
+        self._candidates = linear(of_candidates, *to_candidates)
         bias = cell.recurrent.bias[2 * cell.width :]
-        self._products = LoopLinear(bias.expand(len(bases), bases.size(1), -1), candidate_weight)
+        self._products = linear(bias.expand(len(bases), bases.size(1), -1), candidate_weight)
 
-    def step(self, step: int, state: Parts, *read: Tensor) -> Parts:
+    def step(self, step: At, state: Parts, *read: Tensor) -> Parts:
         (hidden,) = state
         reset, update = torch.sigmoid(self._gates(step, hidden, *read)).chunk(2, dim=-1)
         hidden = hidden.to(reset.dtype)
@@ -198,15 +219,15 @@ def can_loop(cell: Cell) -> bool:
     return isinstance(cell, LSTMCell | GRUCell | ElmanCell) and not normed
 
 
-def cell_loop(cell: Cell, bases: Tensor, *reading: Tensor) -> CellLoop:
+def cell_loop(linear: MakeLinear[At], cell: Cell, bases: Tensor, *reading: Tensor) -> CellLoop[At]:
     """The loop of a cell over the products (M, B, G·D) of its inputs with all biases that can be added to them."""
     match cell:
         case LSTMCell():
-            return LSTMLoop(cell, bases, *reading)
+            return LSTMLoop(linear, cell, bases, *reading)
         case GRUCell():
-            return GRULoop(cell, bases, *reading)
+            return GRULoop(linear, cell, bases, *reading)
         case ElmanCell():
-            return ElmanLoop(cell, bases, *reading)
+            return ElmanLoop(linear, cell, bases, *reading)
         case _:
             raise AssertionError(f"{type(cell).__name__} has no loop")
 

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.nn.cells import Cell, CellName, ElmanCell, GRUCell, LSTMCell, StepResult, build_cell
 from regard.nn.dropout import dropout as drop
-from regard.nn.loops import added_bias, can_loop, cell_loop
+from regard.nn.loops import LoopLinear, added_bias, can_loop, cell_loop
 from regard.nn.sites import Part, Site, visit, watched
 
 DENSE: Final = 0.75
@@ -118,7 +118,7 @@ class RecurrentLayer(nn.Module):
         """The same for a state of one part, whose weights learn after the loop."""
         bias = self.inputs.bias + added_bias(self.cell)
         bases = functional.linear(inputs.transpose(0, 1), self.inputs.weight, bias)  # (N, B, G·D)
-        loop, parts, said = cell_loop(self.cell, bases), tuple(state.unbind(1)), list[Tensor]()
+        loop, parts, said = cell_loop(LoopLinear, self.cell, bases), tuple(state.unbind(1)), list[Tensor]()
         for item in range(inputs.size(1)):
             parts = loop.step(item, parts)
             said.append(parts[0])

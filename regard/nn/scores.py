@@ -78,11 +78,14 @@ class AdditiveScore(Score):
     def keys(self, keys: Tensor) -> Tensor:
         return per_head(keys, self.key, self.bias)
 
+    def mapped(self, queries: Tensor) -> Tensor:
+        """W q of one head: (B, Q, ·) → (B, Q, A)."""
+        return functional.linear(queries, self.query[0])
+
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         heads, key_heads = self.query.size(0), self.key.size(0)
         if heads == 1:
-            mapped = functional.linear(queries[:, 0], self.query[0])
-            return compare(mapped, keys[:, 0], self.energy[0])[0].unsqueeze(1)
+            return compare(self.mapped(queries[:, 0]), keys[:, 0], self.energy[0])[0].unsqueeze(1)
         if heads != key_heads:
             keys = keys.repeat_interleave(heads // key_heads, dim=1)
         inner = torch.tanh(per_head(queries, self.query).unsqueeze(3) + keys.unsqueeze(2))  # (B, H, Q, N, A)

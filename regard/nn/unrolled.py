@@ -7,14 +7,16 @@ Shapes: M steps, B rows, N keys, I input width, D state width, C context width, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic
 
 from torch import Tensor
 from torch.nn import functional
 
 from regard.nn.attention import Attention, Keys, masked_softmax
 from regard.nn.dropout import dropout as drop
-from regard.nn.loops import LoopLinear, LoopMean, Parts, added_bias, can_loop, cell_loop
+from regard.nn.loops import At, CellLoop, LoopLinear, LoopMean, MakeLoop, Parts, added_bias, can_loop, cell_loop
 from regard.nn.recurrent import Recurrent
 from regard.nn.scores import AdditiveScore, compare
 from regard.nn.sites import Site, watched
@@ -27,32 +29,46 @@ def can_unroll(network: Recurrent) -> bool:
     return not looked_at and all(can_loop(layer.cell) for layer in layers)
 
 
-class NetworkLoop:
-    """`Recurrent.step` for inputs (B, M, I) that are known, and `reading` (G·D, R) for one that is not."""
+def layer_loops(make: MakeLoop[At], network: Recurrent, inputs: Tensor, *reading: Tensor) -> list[CellLoop[At]]:
+    """The loops of all layers: the first reads inputs (M, B, I) that are known, and others by weights (G·D, ·)."""
+    first, *upper = network.layers()
+    bias = first.inputs.bias + added_bias(first.cell)
+    bases = functional.linear(inputs, first.inputs.weight, bias)  # (M, B, G·D)
+    loops = [make(first.cell, bases, *reading)]
+    for layer in upper:
+        bias = (layer.inputs.bias + added_bias(layer.cell)).expand_as(bases)
+        loops.append(make(layer.cell, bias, layer.inputs.weight))
+    return loops
 
-    def __init__(self, network: Recurrent, inputs: Tensor, reading: Tensor) -> None:
+
+class LayerLoop(Generic[At]):
+    """`Recurrent.step` by the loops of its layers."""
+
+    def __init__(self, network: Recurrent, loops: Sequence[CellLoop[At]]) -> None:
         self._network = network
-        first, *upper = network.layers()
-        bias = first.inputs.bias + added_bias(first.cell)
-        bases = functional.linear(inputs.transpose(0, 1), first.inputs.weight, bias)  # (M, B, G·D)
-        self._loops = [cell_loop(first.cell, bases, reading)]
-        for layer in upper:
-            bias = (layer.inputs.bias + added_bias(layer.cell)).expand_as(bases)
-            self._loops.append(cell_loop(layer.cell, bias, layer.inputs.weight))
+        self._loops = loops
 
     def start(self, states: Tensor) -> list[Parts]:
         """(B, L, P, D)."""
         return [tuple(layer.unbind(1)) for layer in states.unbind(1)]
 
-    def step(self, step: int, states: list[Parts], read: Tensor) -> tuple[Tensor, list[Parts]]:
+    def step(self, step: At, states: list[Parts], *read: Tensor) -> tuple[Tensor, list[Parts]]:
         """Outputs (B, D) and new states."""
         network, new = self._network, list[Parts]()
         for index, (loop, state) in enumerate(zip(self._loops, states, strict=True)):
             if index:
-                read = drop(read, network.dropout, network.training)
-            new.append(loop.step(step, state, read))
-            read = read + new[-1][0] if network.residual and index else new[-1][0]
-        return read, new
+                read = (drop(read[0], network.dropout, network.training),)
+            new.append(loop.step(step, state, *read))
+            read = (read[0] + new[-1][0] if network.residual and index else new[-1][0],)
+        return read[0], new
+
+
+class NetworkLoop(LayerLoop[int]):
+    """`Recurrent.step` for inputs (B, M, I) that are known, and `reading` (G·D, R) for one that is not."""
+
+    def __init__(self, network: Recurrent, inputs: Tensor, reading: Tensor) -> None:
+        make = partial(cell_loop, LoopLinear)
+        super().__init__(network, layer_loops(make, network, inputs.transpose(0, 1), reading))
 
 
 class AttentionLoop(ABC):

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.kernels import search as native
 from regard.search.grid import WORST, Chosen, Continuations
 from regard.search.hypothesis import Hypothesis
 from regard.search.options import SearchOptions
@@ -39,13 +40,21 @@ def best_continuations(
     forbidden: Collection[int],
     normaliser: Tensor | None = None,
     early: Tensor | None = None,
+    largest: Tensor | None = None,
 ) -> Continuations:
     """The best continuations of each sentence, best first: (S, K), (S, K, V) → (S, C).
 
     log p = logits - `normaliser` (S, K). The sentences `early` (S,) must not end yet. The best tokens are among the
     first few ids, where those stand that must not come out, or in the blocks of others with the largest maxima: so
-    all but a few tokens are looked at once, and (S, K, V) is neither copied nor sorted.
+    all but a few tokens are looked at once, and (S, K, V) is neither copied nor sorted. Where these maxima are known
+    (`largest`: see `Step`), the native kernel goes on from them.
     """
+    if normaliser is not None and largest is not None:
+        where = torch.zeros(len(logits), dtype=torch.bool) if early is None else early
+        found = native.chosen(
+            scores, logits, (normaliser, largest), count=count, forbidden=list(forbidden), early=(END, where)
+        )
+        return Continuations(*found)
     beams, vocabulary = logits.shape[1:]
     blocks = max(0, vocabulary - FIRST) // BLOCK
     first = vocabulary - blocks * BLOCK

@@ -189,7 +189,13 @@ class Search:
             ]
         early = torch.tensor([one.early for one in self._running]) if options.min_length > 1 else None
         return best_continuations(
-            self._grid.scores, logits, count=count, forbidden=forbidden, normaliser=normaliser, early=early
+            self._grid.scores,
+            logits,
+            count=count,
+            forbidden=forbidden,
+            normaliser=normaliser,
+            early=early,
+            largest=step.largest,
         ).listed()
 
     def _permitted(self, said: Tensor) -> Tensor:

@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 2;
+constexpr int32_t INTERFACE = 3;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -167,4 +167,20 @@ REGARD_API int32_t regard_attention_backward(const Attention* asked, int64_t thr
 
 REGARD_API void regard_peaked(const Peaked* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->peaked(*asked, from, to); });
+}
+
+REGARD_API void regard_gated(const Gated* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->gated(*asked, from, to); });
+}
+
+REGARD_API void regard_compared(const Compared* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->compared(*asked, from, to); });
+}
+
+REGARD_API void regard_chosen(const Chosen* asked, int64_t sentences, int64_t threads) {
+  deal(sentences, threads, [&](int64_t from, int64_t to) { used->chosen(*asked, from, to); });
+}
+
+REGARD_API void regard_summed(const Summed* asked, int64_t rows, int64_t threads) {
+  deal(rows, threads, [&](int64_t from, int64_t to) { used->summed(*asked, from, to); });
 }

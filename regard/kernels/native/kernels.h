@@ -1,4 +1,4 @@
-// What the kernels of training compute, for any processor: the arguments, and a table of functions for each set of
+// What the kernels of training and of search compute, for any processor: the arguments, and a table of functions for each set of
 // instructions. Each function does a range of rows (or of pairs of a row and a key head), so that threads can share
 // them, and what it writes does not depend on how they were dealt out.
 #pragma once
@@ -22,7 +22,8 @@ struct Dropped {
   float* out;
 };
 
-// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them.
+// How many rows are summed up in one go: gradients of biases and gains are sums of such sums, whoever makes them. Also
+// how many words of a vocabulary are looked at as one where the best are sought.
 constexpr int64_t BLOCK = 64;
 
 // out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
@@ -95,6 +96,54 @@ struct Peaked {
   float* inverse;     // (R)
 };
 
+// The gates of an LSTM: the total of a row is a base of its own and what its row of before carries.
+// i, f, o = σ(·), g = tanh(·), c' = f ∘ c + i ∘ g, h' = o ∘ tanh(c').
+struct Gated {
+  int64_t width;
+  const float* bases;           // (·, 4 · D)
+  const int64_t* base_rows;     // (R) which of them
+  const float* carried;         // (·, 4 · D)
+  const int64_t* carried_rows;  // (R), or null: row by row
+  const float* memory;          // (R, D) c
+  float* hidden;                // (R, D) h'
+  float* kept;                  // (R, D) c'
+};
+
+// Additive attention, Σ softmax(vᵀ tanh(query + key)) value. Shapes: B rows, Q queries, N keys, A and E widths.
+struct Compared {
+  int64_t queries, keys, width, value_width;
+  const float* query;   // (B, Q, A)
+  const float* key;     // (B, N, A)
+  const float* value;   // (B, N, E)
+  const float* energy;  // (A) v
+  const uint8_t* mask;  // (B, N) or null
+  int64_t mask_stride;  // of a row
+  float* weights;       // (B, Q, N)
+  float* context;       // (B, Q, E)
+};
+
+// log Σ exp(logit) of each row, and the largest logit of each BLOCK of it.
+struct Summed {
+  int64_t width;
+  const float* logits;  // (R, V)
+  float* normaliser;    // (R)
+  float* largest;       // (R, blocks)
+};
+
+// The best continuations of each sentence, best first. Shapes: S sentences, K beams, V vocabulary, C continuations.
+struct Chosen {
+  int64_t beams, width, count, forbids;
+  const double* scores;      // (S, K)
+  const float* logits;       // (S, K, V)
+  const float* normaliser;   // (S, K) what logits are lessened by
+  const float* largest;      // (S, K, blocks) the largest logit of each BLOCK of the vocabulary
+  const int64_t* forbidden;  // what must not come out; the last of them only where it is early
+  const uint8_t* early;      // (S)
+  double* values;            // (S, C) -∞ where there is none; the first is NaN where the model says no numbers
+  int64_t* rows;             // (S, C)
+  int64_t* tokens;           // (S, C)
+};
+
 struct Kernels {
   const char* name;
   void (*dropped)(const Dropped&, int64_t first, int64_t last);
@@ -106,6 +155,10 @@ struct Kernels {
   void (*attention)(const Attention&, int64_t first, int64_t last, float* room);
   void (*attention_backward)(const Attention&, int64_t first, int64_t last, float* room);
   void (*peaked)(const Peaked&, int64_t first, int64_t last);
+  void (*gated)(const Gated&, int64_t first, int64_t last);
+  void (*compared)(const Compared&, int64_t first, int64_t last);
+  void (*summed)(const Summed&, int64_t first, int64_t last);
+  void (*chosen)(const Chosen&, int64_t first, int64_t last);
 };
 
 // Null where the compiler, or its flags, could not make them.

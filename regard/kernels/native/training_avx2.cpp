@@ -11,6 +11,7 @@ namespace avx2 {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "search.h"
 #include "table.h"
 }  // namespace avx2
 

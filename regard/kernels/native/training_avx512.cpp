@@ -13,6 +13,7 @@ namespace avx512 {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "search.h"
 #include "table.h"
 }  // namespace avx512
 

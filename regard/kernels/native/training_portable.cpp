@@ -9,6 +9,7 @@ namespace portable {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "search.h"
 #include "table.h"
 }  // namespace portable
 
