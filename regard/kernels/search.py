@@ -12,9 +12,12 @@ from regard.kernels.calls import library, serves, threads
 from regard.kernels.library import Chosen, Compared, Gated, Summed
 
 
-def compares(key: Tensor, value: Tensor, energy: Tensor, mask: Tensor | None) -> bool:
-    """Whether the kernel can make additive attention: nobody learns, and the mask hides keys from all queries alike."""
+def compares(rows: int, key: Tensor, value: Tensor, energy: Tensor, mask: Tensor | None) -> bool:
+    """Whether the kernel can make additive attention for queries of so many rows: nobody learns, the mask hides keys
+    from all queries alike, and all belong together."""
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not serves(key, value, energy):
+        return False
+    if len(key) != rows or value.shape[:2] != key.shape[:2] or energy.shape != key.shape[2:]:
         return False
     if mask is None:
         return True

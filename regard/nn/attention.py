@@ -205,7 +205,7 @@ class Attention(nn.Module):
         if type(score) is not AdditiveScore or self.heads > 1 or watched(self.site):
             return None
         key, value, energy = keys.keys[:, 0], keys.values[:, 0], score.energy[0]
-        if (self.training and self.dropout) or not search.compares(key, value, energy, mask):
+        if (self.training and self.dropout) or not search.compares(len(query), key, value, energy, mask):
             return None
         return search.compared(score.mapped(query), key, value, energy, mask)
 

@@ -19,6 +19,7 @@ from regard.nn.cells import Cell, GRUCell, LSTMCell
 from regard.nn.embedding import Embedding
 from regard.nn.kept import Kept, is_fixed
 from regard.nn.loops import CellLoop, LSTMLoop, Parts, cell_loop
+from regard.nn.plain import is_whole
 from regard.nn.recurrent import Recurrent
 from regard.nn.sites import anyone_watches
 from regard.nn.unrolled import LayerLoop, can_unroll, layer_loops
@@ -131,5 +132,7 @@ class Sought:
         """
         size = len(embedding.weight) * network.blocks * network.width
         if rows < MANY or size > LARGEST or not is_fixed(decoder) or anyone_watches() or not can_unroll(network):
+            return None
+        if not is_whole(decoder):
             return None
         return self._kept.get(decoder, lambda: SoughtNetwork(network, embedding.weight * embedding.scale, *reading))

@@ -55,7 +55,7 @@ def best_continuations(
             scores, logits, (normaliser, largest), count=count, forbidden=list(forbidden), early=(END, where)
         )
         return Continuations(*found)
-    beams, vocabulary = logits.shape[1:]
+    vocabulary = logits.size(2)
     blocks = max(0, vocabulary - FIRST) // BLOCK
     first = vocabulary - blocks * BLOCK
     assert all(token < first for token in forbidden), "what must not come out is among the first ids"
@@ -68,10 +68,18 @@ def best_continuations(
     if early is not None:
         values[:, :, END].masked_fill_(early.unsqueeze(1), WORST)
     values = values.flatten(1)
-    if not blocks:
-        best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
-        return Continuations(values=best, rows=places // first, tokens=places % first)
-    logits = logits.contiguous()
+    if blocks:
+        return _with_blocks(values, scores, logits.contiguous(), shift, count)
+    best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
+    return Continuations(values=best, rows=places // first, tokens=places % first)
+
+
+def _with_blocks(values: Tensor, scores: Tensor, logits: Tensor, shift: Tensor | None, count: int) -> Continuations:
+    """The best of those values that are there already, (S, K · first), and of all other tokens."""
+    beams, vocabulary = logits.shape[1:]
+    known = values.size(1)
+    first = known // beams
+    blocks = (vocabulary - first) // BLOCK
     largest = logits[:, :, first:].unflatten(2, (blocks, BLOCK)).amax(3)  # (S, K, blocks)
     largest = largest if shift is None else largest - shift
     chosen = (largest + scores).flatten(1).topk(min(count, beams * blocks), dim=1).indices  # (S, C')
@@ -84,7 +92,6 @@ def best_continuations(
     if shift is not None:
         inside = inside - shift.gather(1, rows)
     inside = inside + scores.gather(1, rows)
-    known = values.size(1)
     values = torch.cat((values, inside.flatten(1)), dim=1)
     best, places = values.topk(min(count, values.size(1)), dim=1)  # (S, C)
     block = ((places - known) // BLOCK).clamp_(min=0)

@@ -5,7 +5,9 @@ import ctypes
 import pytest
 
 from regard.engine.build import BuildError, build, compiler
-from regard.engine.library import loaded
+from regard.engine.library import kernels_here, loaded
+
+KERNELS = ("avx512_vnni", "avx_vnni", "avx2", "portable")
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,12 @@ def library() -> ctypes.CDLL:
     found = loaded()
     assert found.library is not None, found.reason
     return found.library
+
+
+@pytest.fixture(params=KERNELS)
+def kernels(request: pytest.FixtureRequest, library: ctypes.CDLL) -> bytes:
+    """Each set that works on this processor."""
+    name = str(request.param)
+    if name not in kernels_here():
+        pytest.skip(f"this processor has no {name}")
+    return name.encode()

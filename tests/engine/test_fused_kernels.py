@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 
 from regard.engine.container import packed_bytes
-from regard.engine.library import kernels_here
 
-KERNELS = ("avx512_vnni", "avx_vnni", "avx2", "portable")
 SIZES = [(1, 512, 128), (5, 130, 64), (6, 512, 70), (7, 512, 128), (14, 300, 129), (24, 600, 64), (25, 200, 64)]
 """Rows, inputs, outputs: one tile, a few that take a panel in parts, and more."""
-
-
-@pytest.fixture(params=KERNELS)
-def kernels(request, library):
-    if request.param not in kernels_here():
-        pytest.skip(f"this processor has no {request.param}")
-    return request.param.encode()
 
 
 def at(array):

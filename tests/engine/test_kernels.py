@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from regard.engine.container import packed_bytes, packed_floats
 from regard.engine.library import kernels_here
 
-KERNELS = ("avx512_vnni", "avx_vnni", "avx2", "portable")
 ACTIVATIONS = {
     0: lambda x: x,
     1: lambda x: np.maximum(x, 0),
@@ -20,13 +19,6 @@ ACTIVATIONS = {
     4: np.tanh,
     5: lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
 }
-
-
-@pytest.fixture(params=KERNELS)
-def kernels(request, library):
-    if request.param not in kernels_here():
-        pytest.skip(f"this processor has no {request.param}")
-    return request.param.encode()
 
 
 def at(array):

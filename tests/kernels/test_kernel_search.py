@@ -26,7 +26,10 @@ def test_additive_attention(kernels: ctypes.CDLL, width: int, value_width: int, 
     inner = torch.tanh(query.double().unsqueeze(2) + key.double().unsqueeze(1))  # (B, Q, N, A)
     scores = inner @ energy.double()
     for hides in (None, mask):
-        assert compares(key, value, energy, hides)
+        assert compares(len(query), key, value, energy, hides)
+        assert not compares(len(query) + 1, key, value, energy, hides)
+        assert not compares(len(query), key, value[:, 1:].contiguous(), energy, hides)
+        assert not compares(len(query), key, value, energy[1:], hides)
         context = compared(query, key, value, energy, hides)
         seen = torch.ones_like(mask[:, 0]) if hides is None else hides[:, 0]
         weights = scores.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(~seen, 0.0)
