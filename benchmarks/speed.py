@@ -88,6 +88,7 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
                 folder / "run",
                 steps=QUICK_LEARNING if bench.quick else LEARNING[name].steps,
                 batch=bench.steps[name].batch,
+                precision="auto",
                 rate=LEARNING[name].rate,
                 test="few" if bench.quick else "test",
             )

@@ -10,10 +10,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from regard.kernels.calls import library, serves, threads
 from regard.kernels.library import Attended
+from regard.kernels.products import narrowed, product_gradients, projected
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
@@ -46,7 +46,7 @@ def attends(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> b
 
 def attends_within(states: Tensor, query: Projected, joined: Projected, mask: Tensor | None, how: Heads) -> bool:
     """The same for states that look at each other, and the parameters of their projections."""
-    if not serves(states, *query, *joined) or states.dim() != 3 or torch.is_autocast_enabled("cpu"):
+    if not serves(states, *query, *joined) or states.dim() != 3:
         return False
     shapes = [weight.shape == (len(bias), states.size(2)) for weight, bias in (query, joined)]
     rows, items, _ = states.shape
@@ -189,24 +189,25 @@ class _AttentionWithin(torch.autograd.Function):
     ) -> Tensor:
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
-        made = functional.linear(states, torch.cat((query_weight, weight)))
+        inputs, joined = narrowed(states), narrowed(torch.cat((query_weight, weight)))
+        made = projected(inputs, joined)
         asked = _asked(ctx.sizes, _Place.beside(made, len(query_weight)), mask, how, (query_bias, bias))
         context, softmax = _forward(asked, made)
-        ctx.save_for_backward(states, query_weight, query_bias, weight, bias, mask, made, softmax)
+        ctx.save_for_backward(inputs, joined, query_bias, bias, mask, made, softmax)
         return context
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        states, query_weight, query_bias, weight, bias, mask, made, softmax = ctx.saved_tensors
-        width, of_made = len(query_weight), torch.empty_like(made)
+        inputs, joined, query_bias, bias, mask, made, softmax = ctx.saved_tensors
+        width, of_made = len(query_bias), torch.empty_like(made)
         asked = _asked(ctx.sizes, _Place.beside(made, width), mask, ctx.how, (query_bias, bias))
-        sums = [made.new_empty(states.size(0), len(one)) for one in (query_bias, bias)]
+        sums = [made.new_empty(inputs.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
         _backward(asked, softmax, gradient.contiguous(), _Place.beside(of_made, width))
-        errors, needed = of_made.flatten(0, 1), ctx.needs_input_grad
-        of_states = errors.mm(torch.cat((query_weight, weight))).view_as(states) if needed[0] else None
-        of_query = of_joined = None
-        if needed[1] or needed[3]:
-            of_query, of_joined = errors.t().mm(states.flatten(0, 1)).split((width, len(weight)))
+        needed = ctx.needs_input_grad
+        of_states, of_both = product_gradients(
+            of_made.flatten(0, 1), inputs, joined, (needed[0], needed[1] or needed[3])
+        )
+        of_query, of_joined = (None, None) if of_both is None else of_both.split((width, len(bias)))
         return of_states, of_query, sums[0][0].clone(), of_joined, sums[1][0].clone(), None, None

@@ -6,6 +6,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.draws import generator
 from regard.kernels.library import Chance, loaded
 
 LEVELS: Final = 1 << 16
@@ -15,16 +16,18 @@ _ALONE: Final = 1 << 15
 """Numbers that one thread is through with before another one has woken up."""
 
 
-def serves(*tensors: Tensor) -> bool:
+def serves(*tensors: Tensor, narrow: bool = False) -> bool:
     """Whether kernels can compute with tensors: plain ones in single precision that lie in this machine's memory, in
-    order, and that nobody traces or compiles."""
-    return not torch.compiler.is_compiling() and loaded().library is not None and all(map(_plain, tensors))
+    order, and that nobody traces or compiles. `narrow`: or with what bfloat16 ones are widened to."""
+    kinds = (torch.float32, torch.bfloat16) if narrow else (torch.float32,)
+    if torch.compiler.is_compiling() or loaded().library is None:
+        return False
+    return all(_plain(tensor) and tensor.dtype in kinds for tensor in tensors)
 
 
 def _plain(tensor: Tensor) -> bool:
     return (
         (type(tensor) is Tensor or type(tensor) is nn.Parameter)
-        and tensor.dtype is torch.float32
         and tensor.is_cpu
         and tensor.is_contiguous()
         and not tensor.is_neg()
@@ -45,8 +48,8 @@ def threads(numbers: int) -> int:
 
 
 def seed() -> int:
-    """A fresh seed of 64 bits from torch's own generator, so that what is drawn follows from its state alone."""
-    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(-(2**63), None))
+    """A fresh seed of 64 bits from the generator of this thread, so that what is drawn follows from its state alone."""
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(-(2**63), None, generator=generator()))
 
 
 def chance(rate: float, seed: int) -> Chance:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
-from torch.nn import functional
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
 from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
+from regard.kernels.products import narrowed, product_gradients, projected
 
 
 def dropped(states: Tensor, rate: float) -> Tensor:
@@ -127,18 +127,19 @@ class _Normed(torch.autograd.Function):
     ) -> Tensor:
         rows, width = rows_of(states)
         ctx.rate, ctx.chance = rate, chance(rate, seed() if rate else 0)
-        standard = functional.linear(inside, weight)  # the product, until the kernel has been over it
+        inputs, narrow = narrowed(inside), narrowed(weight)
+        standard = projected(inputs, narrow)  # the product, until the kernel has been over it
         out, inverse = torch.empty_like(states), states.new_empty(rows)
         given = (one.data_ptr() for one in (states, shift, gain, bias, standard, out, inverse))
         asked = Normed(ctx.chance, width, epsilon, *given)
         library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
-        ctx.save_for_backward(inside, weight, standard, inverse, gain)
+        ctx.save_for_backward(inputs, narrow, standard, inverse, gain)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (inside, weight, standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
+        (inputs, weight, standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(standard)
         of_states = torch.empty_like(standard)
         of_product = torch.empty_like(standard) if ctx.rate else of_states
@@ -147,8 +148,7 @@ class _Normed(torch.autograd.Function):
         given[-2] = given[-2] if ctx.rate else 0
         asked = NormedBackward(ctx.chance, rows, width, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
-        errors = of_product.view(rows, width)
-        of_inside = errors.mm(weight).view_as(inside) if ctx.needs_input_grad[1] else None
-        of_weight = errors.t().mm(inside.view(rows, -1)) if ctx.needs_input_grad[2] else None
+        needed = ctx.needs_input_grad
+        of_inside, of_weight = product_gradients(of_product.view(rows, width), inputs, weight, (needed[1], needed[2]))
         of_gain, of_bias, of_shift = sums[0].clone()
         return of_states, of_inside, of_weight, of_shift, of_gain, of_bias, None, None

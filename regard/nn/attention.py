@@ -18,6 +18,8 @@ from torch.nn import functional
 
 from regard.kernels import attention as native
 from regard.kernels import search
+from regard.kernels.draws import generator
+from regard.kernels.products import widened
 from regard.nn.dropout import dropout
 from regard.nn.plain import is_plain
 from regard.nn.relations import Relations, RelativeTerms, turn
@@ -172,7 +174,9 @@ class Attention(nn.Module):
         if relations is not None:
             bias = relations.bias
             query = query if relations.turns is None else turn(query, relations.turns)
+        rate = self.dropout if self.training else 0.0
         fused = self.score.scale is not None and self.relative is None and not watched(self.site)
+        fused = fused and not (rate and generator())  # torch's kernel draws from its own generator alone
         if causal and (not fused or mask is not None or bias is not None):  # `is_causal` or a mask, not both
             mask, causal = _past(query, keys, mask), False
         if fused:
@@ -181,7 +185,7 @@ class Attention(nn.Module):
                 keys.keys,
                 keys.values,
                 attn_mask=_added(mask, bias),
-                dropout_p=self.dropout if self.training else 0.0,
+                dropout_p=rate,
                 is_causal=causal,
                 scale=self.score.scale,
                 enable_gqa=self.heads != self.key_heads,
@@ -195,9 +199,10 @@ class Attention(nn.Module):
     ) -> Tensor | None:
         """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
         how = self._natively(causal, relations)
-        if how is None or keys.joined is None or not native.attends(query, keys.joined, mask, how):
+        if how is None or keys.joined is None:
             return None
-        return native.attention(query, keys.joined, mask, how)
+        query, joined = widened(query), widened(keys.joined)
+        return native.attention(query, joined, mask, how) if native.attends(query, joined, mask, how) else None
 
     def _compared(self, query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor | None:
         """The context of projected queries (B, Q, E), where the native kernel of additive attention is for them."""

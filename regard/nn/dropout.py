@@ -12,11 +12,14 @@ from torch.nn import functional
 
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
+from regard.kernels.draws import generator
+from regard.kernels.products import projected
 from regard.nn.plain import is_plain
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
 _MOST: Final = (_LEVELS - 1) / _LEVELS
+_LEAST: Final = 2.0**-24  # by which random numbers of torch differ
 
 
 def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
@@ -24,7 +27,8 @@ def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
     if not training or not rate:
         return states
     if rate > _MOST:
-        return functional.dropout(states, rate)
+        stays = torch.rand(states.shape, device=states.device, generator=generator()) >= rate
+        return torch.where(stays, states / max(1 - rate, _LEAST), 0.0)
     if serves(states):
         return native.dropped(states, rate)
     return _Dropped.apply(states, rate)  # type: ignore[no-untyped-call]
@@ -64,7 +68,7 @@ def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, tra
     """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
     weight, bias = projection.weight, projection.bias
     if _learns(projection, rate, training) and serves(states, weight, bias):
-        return native.rectified(functional.linear(states, weight), bias, rate)
+        return native.rectified(projected(states, weight), bias, rate)
     return rectified_dropped(projection(states), rate, training)
 
 
@@ -72,11 +76,7 @@ def _learns(projection: nn.Linear, rate: float, training: bool) -> bool:
     """Whether a native kernel may add the bias of a projection. What is dropped must not depend on whether gradients
     are wanted: a pass that is made again for them drops the same."""
     learns = training and rate <= _MOST and (rate > 0 or torch.is_grad_enabled())
-    return learns and projection.bias is not None and is_plain(projection, nn.Linear) and not _narrows()
-
-
-def _narrows() -> bool:
-    return torch.is_autocast_enabled("cpu")
+    return learns and projection.bias is not None and is_plain(projection, nn.Linear)
 
 
 def kept(like: Tensor, rate: float) -> Tensor:
@@ -97,7 +97,7 @@ def kept(like: Tensor, rate: float) -> Tensor:
 
 def _bits(words: int, like: Tensor) -> Tensor:
     """Random words of 64 bits."""
-    return torch.empty(words, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    return torch.empty(words, dtype=torch.int64, device=like.device).random_(-(2**63), None, generator=generator())
 
 
 class _Dropped(torch.autograd.Function):

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.products import narrowed
 from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell
 
 At = TypeVar("At", contravariant=True)
@@ -21,12 +22,6 @@ At = TypeVar("At", contravariant=True)
 
 Parts = tuple[Tensor, ...]
 """The parts of a state (B, D), as the cell has them."""
-
-
-def narrowed(tensor: Tensor) -> Tensor:
-    """In the precision that products are made in."""
-    kind = tensor.device.type
-    return tensor.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else tensor
 
 
 class Linear(Protocol[At]):

@@ -115,7 +115,8 @@ def _in_chunks(
     made: Projection, labels: Tensor, smoothing: float, gradients: tuple[Tensor | None, Tensor | None, Tensor | None]
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the labels and log-sum-exps, (R,) each; adds p - (1 - ε) · one-hot to the gradients."""
-    if serves(made.features, made.weight) and _known(labels, *made.features.shape[:-1], vocabulary=len(made.weight)):
+    count, vocabulary = made.features.shape[:-1], len(made.weight)
+    if serves(made.features, made.weight, narrow=True) and _known(labels, *count, vocabulary=vocabulary):
         return _natively(made, labels, smoothing, gradients)
     inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
     wide = torch.promote_types(inputs.dtype, torch.float32)
@@ -136,10 +137,8 @@ def _in_chunks(
         narrowed = error.to(inputs.dtype)
         if of_features is not None:
             torch.mm(narrowed, table, out=of_features[rows])
-        if of_weight is not None and inputs.dtype == wide:
-            of_weight.addmm_(narrowed.t(), part)
-        elif of_weight is not None:
-            of_weight += narrowed.t() @ part
+        if of_weight is not None:
+            _add_product(of_weight, narrowed.t(), part)
     chosen = probabilities.log().squeeze(-1)
     lost = (probabilities.squeeze(-1) < _FAINT).nonzero().squeeze(-1)  # too little is left of them to take a logarithm
     if len(lost):
@@ -162,7 +161,7 @@ def _natively(
     """The same with one visit to each row of logits. Its softmax is never divided by its sum: the products are."""
     inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
     learns = any(one is not None for one in gradients)
-    results = inputs.new_empty(3, len(inputs))
+    results = inputs.new_empty(3, len(inputs), dtype=torch.float32)
     at_a_time = max(1, AT_A_TIME // len(table))
     for start in range(0, len(inputs), at_a_time):
         rows = slice(start, start + at_a_time)
@@ -170,11 +169,21 @@ def _natively(
         said = Projection(part, table, made.bias).logits()  # (C, V)
         chosen, normaliser, inverse = results[:, rows]
         peaked(said, labels[rows], 1 - smoothing, (chosen, normaliser, inverse), writes=learns)
-        share = inverse.unsqueeze(-1)
+        if not learns:
+            continue
+        share, errors = inverse.unsqueeze(-1), said.to(inputs.dtype)
         if of_features is not None:
-            torch.mm(said, table, out=of_features[rows]).mul_(share)
+            torch.mm(errors, table, out=of_features[rows]).mul_(share)
         if of_weight is not None:
-            of_weight.addmm_(said.t(), part * share)
+            _add_product(of_weight, errors.t(), (part * share).to(inputs.dtype))
         if of_bias is not None:
             of_bias.addmv_(said.t(), inverse)
     return results[0], results[1]
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add a product to a total, which may be wider than its factors."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right

@@ -283,6 +283,7 @@ def training_settings(recipe: Recipe) -> Settings:
         precision="float32" if section.precision == "auto" else section.precision,
         moving_average=section.moving_average,
         accumulate=section.accumulate,
+        lanes=section.lanes or 1,
         parallel=section.parallel,
         validate_every=section.validate_every,
         save_every=section.save_every,

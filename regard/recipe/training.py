@@ -86,6 +86,13 @@ class TrainingSection(Section):
     threads: Literal["auto"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Threads of torch; as many as cores if left out, `auto`: what is fastest, measured."
     )
+    lanes: int | None = Field(
+        None,
+        ge=1,
+        le=16,
+        description="Parts of a batch that are learned from at the same time, on a thread each or more; 1: all threads "
+        "share all products. If left out, what a rule says is faster.",
+    )
     precision: Literal["float32", "bfloat16", "float64", "auto"] = Field(
         "float32",
         description="Of products; `bfloat16` keeps weights and sums in single precision, `auto`: what is faster, "
@@ -129,6 +136,8 @@ class TrainingSection(Section):
             raise ValueError(f"`schedule: {self.schedule}` falls to 0 at the end: give the number of `steps`")
         if self.compile and self.recompute:
             raise ValueError("`compile` has no effect on layers that `recompute`; choose one of them")
+        if (self.lanes or 1) > 1 and (hindrance := self.lanes_hindrance()):
+            raise ValueError(f"`lanes: {self.lanes}` cannot be together with {hindrance}; leave one of them out")
         if self.momentum and self.optimizer != "sgd":
             raise ValueError(f"`momentum` is for `optimizer: sgd`; {self.optimizer} has `betas`")
         if self.schedule == "plateau" and self.patience is not None and self.patience <= self.fall.after_validations:
@@ -149,3 +158,9 @@ class TrainingSection(Section):
             if not 0 < factor < math.inf:
                 raise ValueError(f"`rates` has the factor {factor:g} for {name!r}; it must be above 0 and finite")
         return self
+
+    def lanes_hindrance(self) -> str:
+        """The setting that parts of a batch cannot be learned from at the same time with, or nothing."""
+        if self.objective.sampling is not None:
+            return "`objective.sampling`"
+        return next((f"`{name}: true`" for name in ("recompute", "compile") if getattr(self, name)), "")

@@ -111,7 +111,7 @@ def _tried(built: Built, prepared: Prepared, preparation: float, seconds: float)
     evaluation = evaluation_seconds(model, prepared, left)
     outlook = built.outlook
     return Estimate(
-        way=f"{settings.precision}, {_threads()}",
+        way=f"{settings.precision}, {_threads(settings.lanes)}",
         steps=round(steps),
         tokens_per_second=1 / pace,
         step_seconds=each,
@@ -128,9 +128,9 @@ def _tried(built: Built, prepared: Prepared, preparation: float, seconds: float)
     )
 
 
-def _threads() -> str:
+def _threads(lanes: int) -> str:
     count = torch.get_num_threads()
-    return f"{count} thread{'' if count == 1 else 's'}"
+    return f"{count} thread{'' if count == 1 else 's'}" + (f" in {lanes} lanes" if lanes > 1 else "")
 
 
 def pace_of(trainer: Trainer, corpus: StoreCorpus, seconds: float) -> tuple[float, float]:
@@ -141,7 +141,7 @@ def pace_of(trainer: Trainer, corpus: StoreCorpus, seconds: float) -> tuple[floa
     until = time.perf_counter() + seconds
     times: list[float] = []
     tokens: list[int] = []
-    batches = trainer.dealt(trainer.progress.cursor, trainer.settings.accumulate)
+    batches = trainer.dealt(trainer.progress.cursor, trainer.settings.parts)
     while len(times) < WARM + MOST and (len(times) < WARM + FEWEST or time.perf_counter() < until):
         began, before = time.perf_counter(), trainer.progress.tokens
         cursor, parts = next(batches)

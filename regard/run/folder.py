@@ -138,10 +138,7 @@ class RunFolder:
             recipe = parse_recipe(text, str(self.recipe))
         except RecipeError as error:
             raise ModelError(f"the recipe of this run folder cannot be used. {error}") from error
-        if "stopping" in recipe.search.model_fields_set:
-            return recipe
-        search = recipe.search.model_copy(update={"stopping": "exact"})  # from before there was a choice
-        return recipe.model_copy(update={"search": search})
+        return _as_it_was(recipe)
 
     def write_recipe(self, recipe: Recipe) -> None:
         replace_file(self.recipe, dump_recipe(recipe).encode())
@@ -239,3 +236,13 @@ def _lives(process: str) -> bool:
     except (ValueError, OverflowError, ProcessLookupError):
         return False
     return True
+
+
+def _as_it_was(recipe: Recipe) -> Recipe:
+    """A recipe of a run from before there was a choice, with what was the case then."""
+    search, training = recipe.search, recipe.training
+    if "stopping" not in search.model_fields_set:
+        search = search.model_copy(update={"stopping": "exact"})
+    if "lanes" not in training.model_fields_set:
+        training = training.model_copy(update={"lanes": 1})
+    return recipe.model_copy(update={"search": search, "training": training})

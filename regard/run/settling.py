@@ -1,4 +1,5 @@
-"""What a recipe leaves open is settled before the first step: precision and threads by a trial, memory by a look.
+"""What a recipe leaves open is settled before the first step: precision and threads by a trial, lanes by a rule, memory
+by a look.
 
 What was measured becomes part of the recipe of the run, so that a run that goes on computes as it began. Threads that
 were not compared with others are left out there: as many as the process has, as in a recipe that does not name them.
@@ -29,6 +30,10 @@ from regard.training.ways import Choice, Way, choose, fewer_threads
 OPEN: Final = ("precision", "threads")
 """Settings that `auto` leaves to a measurement."""
 
+NARROW: Final = 256
+LARGE: Final = 4096
+"""A Transformer below this width learns from batches of at least so many tokens in two lanes."""
+
 FINEST: Final = 64
 """More micro-batches than this are advised to nobody."""
 
@@ -47,6 +52,8 @@ def keep_chosen(recipe: Recipe, there: Recipe, *, world: int = 1) -> Recipe:
     Not so threads where it goes on in several processes: they were measured for one that had all cores.
     """
     kept = {name: getattr(there.training, name) for name in OPEN if getattr(recipe.training, name) == "auto"}
+    if recipe.training.lanes is None:
+        kept["lanes"] = there.training.lanes
     if "threads" in kept and world > 1:
         kept["threads"] = None
     return _with(recipe, kept)
@@ -79,7 +86,22 @@ def settle(
     recipe = _with(recipe, told)
     if isinstance(recipe.training.threads, int):
         torch.set_num_threads(recipe.training.threads)
-    return Settled(recipe, choice)
+    return Settled(_with(recipe, {"lanes": lanes(recipe, processes.world)}), choice)
+
+
+def lanes(recipe: Recipe, world: int = 1) -> int:
+    """Parts of a batch that are learned from at the same time: what the recipe says, or what is faster by a rule.
+
+    Measured on two threads with batches of 4,096 tokens: a Transformer of width 128 learns 1.12 times as fast in two
+    lanes, one of width 64 1.02 times; from width 256 on products are large enough to be shared, and recurrent networks
+    gain nothing either. With smaller batches lanes wait for the interpreter.
+    """
+    section, model = recipe.training, recipe.model
+    if section.lanes is not None:
+        return section.lanes
+    narrow = model.width < NARROW and {"transformer"} == {side.kind for side in (model.encoder, model.decoder) if side}
+    suits = narrow and section.batch_tokens >= LARGE * section.accumulate and not section.lanes_hindrance()
+    return 2 if suits and world == 1 and torch.get_num_threads() in (2, 3, 4) and section.precision != "bfloat16" else 1
 
 
 def _chosen(
@@ -97,7 +119,7 @@ def _chosen(
     trainer = Trainer(
         system,
         corpus,
-        settings=replace(settings, moving_average=None),
+        settings=replace(settings, moving_average=None, lanes=lanes(recipe)),
         objective=build_objective(recipe),
         validate=_never,
         checkpoints=checkpoints,

@@ -49,6 +49,7 @@ MAY_CHANGE = {
         "patience",
         "save_every",
         "threads",
+        "lanes",
         "learning_rate",
         "tensorboard",
         "warmup",

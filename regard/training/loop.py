@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
+from regard.kernels.draws import step_chances, step_seed
 from regard.models import System
 from regard.training.ahead import ahead
 from regard.training.checkpoints import Checkpoints
@@ -30,11 +31,12 @@ from regard.training.events import Ended, Event, Observer, Saved, Skipped, Start
 from regard.training.finite import ADVICE, check_finite
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
+from regard.training.lanes import Lanes
 from regard.training.limits import expected_steps, reason_to_end
 from regard.training.meter import Meter
 from regard.training.objective import Likelihood, Objective
 from regard.training.optimizers import build_optimizer
-from regard.training.parallel import build_learner
+from regard.training.parallel import Learned, build_learner
 from regard.training.processes import Alone, Processes
 from regard.training.progress import Progress
 from regard.training.saving import restore, snapshot
@@ -77,6 +79,7 @@ class Trainer:
         learns = self.learner.system
         self.optimizer = build_optimizer(groups(learns.named_parameters(), settings), settings)
         self.moving = None if settings.moving_average is None else MovingAverage(learns, settings.moving_average)
+        self.lanes = Lanes(settings.lanes if self.processes.world == 1 else 1)
         self.progress = Progress()
         self.meter = Meter()
         self.saved_step: int | None = None
@@ -127,7 +130,7 @@ class Trainer:
         failed = False
         while True:
             try:
-                with closing(ahead(self.dealt(self.progress.cursor, self.settings.accumulate))) as made:
+                with closing(ahead(self.dealt(self.progress.cursor, self.settings.parts))) as made:
                     for one in made:
                         failed = False
                         yield one
@@ -171,7 +174,7 @@ class Trainer:
         while True:
             try:
                 if finer > 1:
-                    _, parts = next(self.dealt(at, self.settings.accumulate * finer))
+                    _, parts = next(self.dealt(at, self.settings.parts * finer))
                 return self.backward(parts, step)
             except (MemoryError, RuntimeError, IndexError) as error:
                 if out_of_bounds(error):
@@ -186,23 +189,28 @@ class Trainer:
 
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """One pass over all micro-batches, with the random numbers of this step."""
-        world = self.processes.world
+        world, lanes = self.processes.world, self.lanes.count
         torch.manual_seed(step_seed(self.settings.seed, step, self.processes.rank))
+        chances = step_chances(self.settings.seed, step, lanes)
         self.optimizer.zero_grad(set_to_none=True)
         (count,) = self.processes.sums(sum(part.tokens for part in parts))
         if not count:
             return 0, 0.0, 0.0
         total = likelihood = 0.0
-        for number, part in enumerate(parts, start=1):
-            asked = part.tokens > 0  # of some rows nothing is asked, for there are fewer than processes
-            with self.learner.collecting(last=number == len(parts)):
-                with self.casting():
-                    learned = self.learner(part, step)
-                (learned.sum * (world / count if asked else 0.0)).backward()
-            total += float(learned.sum.detach()) if asked else 0.0
-            likelihood += float(learned.likelihood) if asked else 0.0
+        for start in range(0, len(parts), lanes):
+            with self.learner.collecting(last=start + lanes >= len(parts)):
+                lessons = [partial(self.learned, part, step) for part in parts[start : start + lanes]]
+                for lost in self.lanes.learn(self.learner.system, lessons, chances, world / count):
+                    total += lost.sum
+                    likelihood += lost.likelihood
         total, likelihood = self.processes.sums(total, likelihood)
         return int(count), total, likelihood
+
+    def learned(self, part: Batch, step: int) -> Learned:
+        """The loss of a micro-batch. Nothing is asked of some, where there are fewer rows than processes."""
+        with self.casting():
+            learned = self.learner(part, step)
+        return learned if part.tokens else Learned(*(one * 0.0 for one in learned))
 
     def apply(self) -> None:
         """Let the optimiser change the weights."""
@@ -221,7 +229,8 @@ class Trainer:
         """Products in half precision, where that is wanted."""
         if self.settings.precision != "bfloat16":
             return nullcontext()
-        return torch.autocast(next(self.system.parameters()).device.type, dtype=torch.bfloat16)
+        device, alone = next(self.system.parameters()).device.type, self.lanes.count == 1
+        return torch.autocast(device, dtype=torch.bfloat16, cache_enabled=alone)  # what is cast belongs to one graph
 
     def no_memory(self, reason: str) -> ResourceError:
         """What ends a training whose memory is too small. No update was half done, so that its state can be saved.
@@ -390,8 +399,3 @@ class Trainer:
     def tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
-
-
-def step_seed(seed: int, step: int, rank: int = 0) -> int:
-    """What torch's random state follows from in one update: the same whatever came before it."""
-    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0])

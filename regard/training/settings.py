@@ -47,6 +47,7 @@ class Settings:
     precision: Precision = "float32"
     moving_average: float | None = None
     accumulate: int = 1
+    lanes: int = 1
     parallel: Parallel = "ddp"
     validate_every: int | None = None
     save_every: int | None = None
@@ -56,6 +57,11 @@ class Settings:
     freeze: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     layer_decay: float | None = None
+
+    @property
+    def parts(self) -> int:
+        """Micro-batches of an update."""
+        return self.accumulate * self.lanes
 
     @property
     def validations_to_fall(self) -> int | None:

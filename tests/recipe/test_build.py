@@ -155,6 +155,7 @@ UNLIKE = {
     "epochs": 8,
     "minutes": 9.0,
     "accumulate": 3,
+    "lanes": 2,
     "parallel": "fsdp",
     "optimizer": "sgd",
     "learning_rate": 0.5,

@@ -124,21 +124,22 @@ def test_reported_losses_are_means_over_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["transformer", "rnn"])
 def test_micro_batches_change_nothing(tmp_path: Path, family: str) -> None:
     ends = []
-    for parts in (1, 4):
+    for parts, lanes in ((1, 1), (4, 1), (1, 2), (2, 3)):
         events: list[Event] = []
         torch.manual_seed(11)
         system = toy_system(dropout=0.0, kind=family).double()
         made = trainer(
-            tmp_path / f"{parts}",
-            replace(SETTINGS, accumulate=parts, clip=0.5, steps=8),
+            tmp_path / f"{parts} {lanes}",
+            replace(SETTINGS, accumulate=parts, lanes=lanes, clip=0.5, steps=8),
             system=system,
             observers=[events.append],
         )
         made.run()
         ends.append((weights(made.system), [event.loss for event in events if isinstance(event, Stepped)]))
-    (one, losses), (four, split_losses) = ends
-    assert max(float((one[name] - four[name]).abs().max()) for name in one) < 1e-9
-    assert losses == pytest.approx(split_losses, abs=1e-9)
+    (one, losses), *others = ends
+    for split, split_losses in others:
+        assert max(float((one[name] - split[name]).abs().max()) for name in one) < 1e-9
+        assert losses == pytest.approx(split_losses, abs=1e-9)
 
 
 def test_clipping_bounds_the_first_step_of_plain_descent(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ SETTINGS = Settings(
 CASES: dict[str, Settings] = {
     "plain": SETTINGS,
     "accumulated": replace(SETTINGS, accumulate=3),
+    "lanes": replace(SETTINGS, accumulate=2, lanes=2),
     "by epoch": replace(SETTINGS, validate_every=None, save_every=None, accumulate=2, schedule="constant"),
     "moving average": replace(SETTINGS, moving_average=0.9, precision="bfloat16"),
     "plain descent": replace(

@@ -1,0 +1,97 @@
+"""Micro-batches that are learned from at the same time, each on threads of its own.
+
+Threads that share every product wait for each other after each of them, which takes a small model a good part of its
+time. Lanes meet once for each update. What they compute follows from their number alone: each draws from a generator of
+its own, and gradients are summed in the order of the lanes, however many threads there are.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial, reduce
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.draws import drawing_from
+from regard.training.parallel import Learned
+
+Made = TypeVar("Made")
+
+
+class Lost(NamedTuple):
+    """What a micro-batch adds up to, as numbers."""
+
+    sum: float
+    likelihood: float
+
+
+class Lanes:
+    """So many micro-batches at a time, where there are as many threads; else one after the other."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._others = ThreadPoolExecutor(count - 1, thread_name_prefix="lane") if count > 1 else None
+
+    def learn(
+        self,
+        module: nn.Module,
+        lessons: Sequence[Callable[[], Learned]],
+        chances: Sequence[torch.Generator],
+        factor: float,
+    ) -> list[Lost]:
+        """Add `factor` times the gradients of all lessons to those of a module; each lane has its generator."""
+        if self._others is None:
+            return [_backward(lesson(), factor) for lesson in lessons]
+        parameters = [one for one in module.parameters() if one.requires_grad]
+        works = [partial(_gradients, *one, factor, parameters) for one in zip(lessons, chances, strict=False)]
+        found = self._each(works)
+        add_gradients(parameters, (gradients for _, gradients in found))
+        return [lost for lost, _ in found]
+
+    def _each(self, works: Sequence[Callable[[], Made]]) -> list[Made]:
+        """What all works give, in their order. All have ended when this ends, also by an error."""
+        threads = torch.get_num_threads()
+        if self._others is None or threads < self.count or len(works) < 2:
+            return [work() for work in works]
+        each = threads // self.count
+        waiting: list[Future[Made]] = [self._others.submit(_on_threads, each, work) for work in works[1:]]
+        try:
+            first = _on_threads(each, works[0])
+        finally:
+            faults = [one.exception() for one in waiting]
+            torch.set_num_threads(threads)
+        for fault in faults:
+            if fault is not None:
+                raise fault
+        return [first, *(one.result() for one in waiting)]
+
+
+def _on_threads(count: int, work: Callable[[], Made]) -> Made:
+    torch.set_num_threads(count)
+    return work()
+
+
+def _backward(learned: Learned, factor: float) -> Lost:
+    (learned.sum * factor).backward()
+    return Lost(float(learned.sum.detach()), float(learned.likelihood))
+
+
+def _gradients(
+    lesson: Callable[[], Learned], chance: torch.Generator, factor: float, parameters: Sequence[nn.Parameter]
+) -> tuple[Lost, Sequence[Tensor | None]]:
+    with drawing_from(chance):
+        learned = lesson()
+        found = torch.autograd.grad(learned.sum * factor, parameters, allow_unused=True)
+    return Lost(float(learned.sum.detach()), float(learned.likelihood)), found
+
+
+def add_gradients(parameters: Sequence[nn.Parameter], found: Iterable[Sequence[Tensor | None]]) -> None:
+    """Add the gradients that each lane has found to those of the parameters, in their order."""
+    for parameter, *gradients in zip(parameters, *found, strict=True):
+        known = [one for one in gradients if one is not None]
+        if not known:
+            continue
+        # Not written over: what torch gives may be another parameter's gradient, too.
+        total = reduce(torch.add, known) if len(known) > 1 else known[0].clone()
+        parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
