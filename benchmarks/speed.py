@@ -74,7 +74,7 @@ def bench_of(options: argparse.Namespace) -> Bench:
     )
 
 
-def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
+def train_models(bench: Bench, models: Sequence[str], record: Record, learn_in: str) -> None:
     """Our models for decoding, and what becomes of them in the layouts of others."""
     for name in models:
         folder = bench.model(name)
@@ -88,7 +88,7 @@ def train_models(bench: Bench, models: Sequence[str], record: Record) -> None:
                 folder / "run",
                 steps=QUICK_LEARNING if bench.quick else LEARNING[name].steps,
                 batch=bench.steps[name].batch,
-                precision="auto",
+                precision=learn_in,
                 rate=LEARNING[name].rate,
                 test="few" if bench.quick else "test",
             )
@@ -166,6 +166,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=("start", "limit", "train", "decode"), help="what is measured")
     parser.add_argument("--models", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES), help="A, B, C")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that everything works")
+    parser.add_argument(
+        "--learn-in", choices=("float32", "bfloat16"), default="float32", help="precision of the models to decode with"
+    )
     parser.add_argument("--prepare", action="store_true", help="only install the peers and train the models")
     parser.add_argument("--minutes", type=float, help="begin nothing that would end later than so")
     parser.add_argument("--again", action="store_true", help="begin anew, whatever there is")
@@ -199,7 +202,8 @@ def main() -> None:
     names = [name for name in SYSTEMS if name != OURS and any(cell.system == name for cell in cells)]
     note_peers(record, install_all(names, bench.home, ROOT))
     keep(record, options.results)
-    train_models(bench, [name for name in SHAPES if any(c.kind == "decode" and c.model == name for c in cells)], record)
+    decoded = [name for name in SHAPES if any(c.kind == "decode" and c.model == name for c in cells)]
+    train_models(bench, decoded, record, options.learn_in)
     keep(record, options.results)
     if options.prepare:
         left = minutes_left(record, cells, options.rounds, retry=options.retry)

@@ -18,6 +18,7 @@ settings.load_profile("any machine")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # whatever a test before has set
 
 
 @pytest.fixture(scope="session", autouse=True)

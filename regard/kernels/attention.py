@@ -10,10 +10,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from regard.kernels.calls import library, serves, threads
 from regard.kernels.library import Attended
-from regard.kernels.products import narrowed, product_gradients, projected
+from regard.kernels.products import narrowed, product_gradients, widened
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
@@ -35,7 +36,8 @@ class Heads:
 def attends(query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> bool:
     """Whether the kernel is for these, and worth it: it is made for learning, and what is searched is left alone."""
     return (
-        serves(query, joined)
+        serves(query, joined, narrow=True)
+        and query.dtype is joined.dtype
         and (query.requires_grad or joined.requires_grad)
         and query.dim() == joined.dim() == 3
         and query.size(0) == joined.size(0)
@@ -110,6 +112,7 @@ class _Place:
 def _asked(
     sizes: tuple[int, int, int, int],
     places: tuple[_Place, _Place],
+    kind: torch.dtype,
     mask: Tensor | None,
     how: Heads,
     biases: tuple[Tensor, Tensor] | None = None,
@@ -125,6 +128,7 @@ def _asked(
         key_heads=how.key_heads,
         width=width // how.heads,
         causal=how.causal,
+        narrow=kind is torch.bfloat16,
         scale=how.scale,
         query_stride=query.stride,
         key_stride=key.stride,
@@ -140,7 +144,7 @@ def _asked(
 def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
     """The context, and what lets its weights be made again."""
     context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
-    softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries)
+    softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries, dtype=torch.float32)
     asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
     _checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
     return context, softmax
@@ -161,7 +165,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> Tensor:
         ctx.sizes, ctx.how = (*query.shape[:2], joined.size(1), query.size(2)), how
-        context, softmax = _forward(_asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), mask, how), query)
+        places = (_Place.of(query), _Place.of(joined))
+        context, softmax = _forward(_asked(ctx.sizes, places, query.dtype, mask, how), query)
         ctx.save_for_backward(query, joined, mask, softmax)
         return context
 
@@ -170,7 +175,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, joined, mask, softmax = ctx.saved_tensors
         of_query, of_joined = torch.empty_like(query), torch.empty_like(joined)
-        asked = _asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), mask, ctx.how)
+        asked = _asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), query.dtype, mask, ctx.how)
         _backward(asked, softmax, gradient.contiguous(), (_Place.of(of_query), _Place.of(of_joined)))
         return of_query, of_joined, None, None
 
@@ -190,8 +195,9 @@ class _AttentionWithin(torch.autograd.Function):
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
         inputs, joined = narrowed(states), narrowed(torch.cat((query_weight, weight)))
-        made = projected(inputs, joined)
-        asked = _asked(ctx.sizes, _Place.beside(made, len(query_weight)), mask, how, (query_bias, bias))
+        made = functional.linear(inputs, joined)
+        places = _Place.beside(made, len(query_weight))
+        asked = _asked(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
         context, softmax = _forward(asked, made)
         ctx.save_for_backward(inputs, joined, query_bias, bias, mask, made, softmax)
         return context
@@ -201,13 +207,12 @@ class _AttentionWithin(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, joined, query_bias, bias, mask, made, softmax = ctx.saved_tensors
         width, of_made = len(query_bias), torch.empty_like(made)
-        asked = _asked(ctx.sizes, _Place.beside(made, width), mask, ctx.how, (query_bias, bias))
-        sums = [made.new_empty(inputs.size(0), len(one)) for one in (query_bias, bias)]
+        asked = _asked(ctx.sizes, _Place.beside(made, width), made.dtype, mask, ctx.how, (query_bias, bias))
+        sums = [bias.new_empty(inputs.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
         _backward(asked, softmax, gradient.contiguous(), _Place.beside(of_made, width))
-        needed = ctx.needs_input_grad
-        of_states, of_both = product_gradients(
-            of_made.flatten(0, 1), inputs, joined, (needed[0], needed[1] or needed[3])
-        )
+        errors, needed = of_made.flatten(0, 1), ctx.needs_input_grad
+        of_inputs, of_both = product_gradients(errors, inputs, joined, (needed[0], needed[1] or needed[3]))
+        of_states = None if of_inputs is None else widened(of_inputs)
         of_query, of_joined = (None, None) if of_both is None else of_both.split((width, len(bias)))
         return of_states, of_query, sums[0][0].clone(), of_joined, sums[1][0].clone(), None, None

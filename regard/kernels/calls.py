@@ -18,10 +18,13 @@ _ALONE: Final = 1 << 15
 
 def serves(*tensors: Tensor, narrow: bool = False) -> bool:
     """Whether kernels can compute with tensors: plain ones in single precision that lie in this machine's memory, in
-    order, and that nobody traces or compiles. `narrow`: or with what bfloat16 ones are widened to."""
-    kinds = (torch.float32, torch.bfloat16) if narrow else (torch.float32,)
+    order, and that nobody traces or compiles; products are made in the same precision or in bfloat16. `narrow`: so
+    may the tensors be."""
     if torch.compiler.is_compiling() or loaded().library is None:
         return False
+    if torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is not torch.bfloat16:
+        return False
+    kinds = (torch.float32, torch.bfloat16) if narrow else (torch.float32,)
     return all(_plain(tensor) and tensor.dtype in kinds for tensor in tensors)
 
 

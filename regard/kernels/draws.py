@@ -37,4 +37,4 @@ def step_seed(seed: int, step: int, *place: int) -> int:
 
 def step_chances(seed: int, step: int, lanes: int) -> list[torch.Generator]:
     """What each lane of an update draws from."""
-    return [torch.Generator().manual_seed(step_seed(seed, step, 0, lane)) for lane in range(lanes)]
+    return [torch.Generator().manual_seed(step_seed(seed, step, 0, 1 + lane)) for lane in range(lanes)]

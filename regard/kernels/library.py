@@ -16,7 +16,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -43,6 +43,7 @@ class Rectified(ctypes.Structure):
         ("chance", Chance),
         ("rows", _number),
         ("width", _number),
+        ("narrow", _number),
         ("given", _pointer),
         ("bias", _pointer),
         ("gradient", _pointer),
@@ -55,7 +56,9 @@ class Normed(ctypes.Structure):
     _fields_ = (
         ("chance", Chance),
         ("width", _number),
+        ("narrow", _number),
         ("epsilon", ctypes.c_float),
+        ("product", _pointer),
         ("states", _pointer),
         ("shift", _pointer),
         ("gain", _pointer),
@@ -71,6 +74,7 @@ class NormedBackward(ctypes.Structure):
         ("chance", Chance),
         ("rows", _number),
         ("width", _number),
+        ("narrow", _number),
         ("gradient", _pointer),
         ("standard", _pointer),
         ("inverse", _pointer),
@@ -90,6 +94,7 @@ class Attended(ctypes.Structure):
         ("key_heads", _number),
         ("width", _number),
         ("causal", _number),
+        ("narrow", _number),
         ("scale", ctypes.c_float),
         ("query_stride", _number),
         ("key_stride", _number),
@@ -114,6 +119,7 @@ class Peaked(ctypes.Structure):
         ("width", _number),
         ("share", ctypes.c_float),
         ("writes", _number),
+        ("narrow", _number),
         ("logits", _pointer),
         ("labels", _pointer),
         ("chosen", _pointer),

@@ -1,12 +1,12 @@
-"""Products with weights that stand beside a kernel: made in the precision that is asked for, and given in the kernel's.
+"""Products with weights that stand beside a kernel, in the precision that is asked for.
 
-Kernels compute in single precision. Where products are to be made in a narrower one (torch.autocast), their factors are
-narrowed and what comes out is widened again, as autocast does it; but for the backward pass, which it knows nothing of.
+Where products are to be made in a narrower one (torch.autocast), kernels read and write their results as they are, and
+compute in single precision. What torch.autocast does for a product, is done here for a product inside a kernel's
+function, and for its backward pass, of which autocast knows nothing.
 """
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 
 def narrowed(tensor: Tensor) -> Tensor:
@@ -20,16 +20,10 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def projected(inputs: Tensor, weight: Tensor) -> Tensor:
-    """x Wᵀ, wide: (..., I) and (O, I) → (..., O)."""
-    return widened(functional.linear(inputs, weight))
-
-
 def product_gradients(
     errors: Tensor, inputs: Tensor, weight: Tensor, needed: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Of `projected`, for inputs and weight, from that of its result: (R, O), the precision is that of the inputs."""
-    errors = errors.to(inputs.dtype)
-    of_inputs = widened(errors.mm(weight)).view_as(inputs) if needed[0] else None
+    """Of x Wᵀ, for inputs (as narrow as they are) and weight (wide), from that of the result: (R, O)."""
+    of_inputs = errors.mm(weight).view_as(inputs) if needed[0] else None
     of_weight = widened(errors.t().mm(inputs.view(-1, inputs.size(-1)))) if needed[1] else None
     return of_inputs, of_weight

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
+from torch.nn import functional
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
 from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
-from regard.kernels.products import narrowed, product_gradients, projected
+from regard.kernels.products import narrowed, product_gradients
 
 
 def dropped(states: Tensor, rate: float) -> Tensor:
@@ -49,6 +50,10 @@ def normed_projection(
     The kernel adds b, the bias of the projection.
     """
     return _Normed.apply(states, inside, *projection, gain, bias, rate, epsilon)  # type: ignore[no-untyped-call]
+
+
+def _narrow(tensor: Tensor) -> bool:
+    return tensor.dtype is torch.bfloat16
 
 
 def _drop(result: Tensor, rate: float, drawn: int, states: Tensor | None = None) -> Tensor:
@@ -92,7 +97,7 @@ class _Rectified(torch.autograd.Function):
     def forward(ctx: Any, states: Tensor, bias: Tensor, rate: float) -> Tensor:
         rows, width = rows_of(states)
         ctx.chance, place = chance(rate, seed() if rate else 0), states.data_ptr()
-        asked = Rectified(ctx.chance, rows, width, place, bias.data_ptr(), None, place, None)
+        asked = Rectified(ctx.chance, rows, width, _narrow(states), place, bias.data_ptr(), None, place, None)
         library().regard_rectified(ctypes.byref(asked), threads(states.numel()))
         increment_version(states)
         memory = (states.untyped_storage(), states.storage_offset(), states.shape, states.stride())
@@ -105,9 +110,10 @@ class _Rectified(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (result,), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(result)
-        out, sums = torch.empty_like(result), result.new_empty(library().regard_blocks(rows), width)
+        out, blocks = torch.empty_like(result), library().regard_blocks(rows)
+        sums = result.new_empty(blocks, width, dtype=torch.float32)
         given = (one.data_ptr() for one in (gradient, out, sums))
-        asked = Rectified(ctx.chance, rows, width, result.data_ptr(), None, *given)
+        asked = Rectified(ctx.chance, rows, width, _narrow(result), result.data_ptr(), None, *given)
         library().regard_rectified_backward(ctypes.byref(asked), threads(result.numel()))
         return out, sums[0].clone(), None
 
@@ -127,13 +133,15 @@ class _Normed(torch.autograd.Function):
     ) -> Tensor:
         rows, width = rows_of(states)
         ctx.rate, ctx.chance = rate, chance(rate, seed() if rate else 0)
-        inputs, narrow = narrowed(inside), narrowed(weight)
-        standard = projected(inputs, narrow)  # the product, until the kernel has been over it
+        inputs, factor = narrowed(inside), narrowed(weight)
+        product = functional.linear(inputs, factor)
+        standard = torch.empty_like(states) if _narrow(product) else product  # where it may be written over
         out, inverse = torch.empty_like(states), states.new_empty(rows)
-        given = (one.data_ptr() for one in (states, shift, gain, bias, standard, out, inverse))
-        asked = Normed(ctx.chance, width, epsilon, *given)
+        given = (one.data_ptr() for one in (product, states, shift, gain, bias, standard, out, inverse))
+        asked = Normed(ctx.chance, width, _narrow(product), epsilon, *given)
         library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
-        ctx.save_for_backward(inputs, narrow, standard, inverse, gain)
+        ctx.save_for_backward(inputs, factor, standard, inverse, gain)
+        ctx.kind = inside.dtype
         return out
 
     @staticmethod
@@ -141,14 +149,16 @@ class _Normed(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (inputs, weight, standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(standard)
-        of_states = torch.empty_like(standard)
-        of_product = torch.empty_like(standard) if ctx.rate else of_states
+        of_states, narrow = torch.empty_like(standard), _narrow(inputs)
+        apart = bool(ctx.rate) or narrow
+        of_product = torch.empty_like(standard, dtype=inputs.dtype) if apart else of_states
         sums = standard.new_empty(library().regard_blocks(rows), 3, width)
         given = [one.data_ptr() for one in (gradient, standard, inverse, gain, of_states, of_product, sums)]
-        given[-2] = given[-2] if ctx.rate else 0
-        asked = NormedBackward(ctx.chance, rows, width, *given)
+        given[-2] = given[-2] if apart else 0
+        asked = NormedBackward(ctx.chance, rows, width, narrow, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
         needed = ctx.needs_input_grad
         of_inside, of_weight = product_gradients(of_product.view(rows, width), inputs, weight, (needed[1], needed[2]))
+        of_inside = None if of_inside is None else of_inside.to(ctx.kind)
         of_gain, of_bias, of_shift = sums[0].clone()
         return of_states, of_inside, of_weight, of_shift, of_gain, of_bias, None, None

@@ -2,6 +2,7 @@
 
 import ctypes
 
+import torch
 from torch import Tensor
 
 from regard.kernels.calls import library, threads
@@ -15,10 +16,10 @@ def peaked(
 
     With e = exp(logit - largest) and s = Σ e, the logits become e - `share` · s · one-hot, which times 1 / s is the
     softmax less `share` at the label. `results`, (R,) each: the log-probability of the label, log Σ exp(logit), 1 / s.
-    Without `writes` the logits stay.
+    Without `writes` the logits stay. They may be in half precision; what is computed is not.
     """
     chosen, normaliser, inverse = results
     rows, width = logits.shape
     given = (one.data_ptr() for one in (logits, labels, chosen, normaliser, inverse))
-    asked = Peaked(width, share, writes, *given)
+    asked = Peaked(width, share, writes, logits.dtype is torch.bfloat16, *given)
     library().regard_peaked(ctypes.byref(asked), rows, threads(logits.numel()))

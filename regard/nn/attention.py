@@ -19,7 +19,6 @@ from torch.nn import functional
 from regard.kernels import attention as native
 from regard.kernels import search
 from regard.kernels.draws import generator
-from regard.kernels.products import widened
 from regard.nn.dropout import dropout
 from regard.nn.plain import is_plain
 from regard.nn.relations import Relations, RelativeTerms, turn
@@ -199,10 +198,9 @@ class Attention(nn.Module):
     ) -> Tensor | None:
         """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
         how = self._natively(causal, relations)
-        if how is None or keys.joined is None:
+        if how is None or keys.joined is None or not native.attends(query, keys.joined, mask, how):
             return None
-        query, joined = widened(query), widened(keys.joined)
-        return native.attention(query, joined, mask, how) if native.attends(query, joined, mask, how) else None
+        return native.attention(query, keys.joined, mask, how)
 
     def _compared(self, query: Tensor, keys: Keys, mask: Tensor | None) -> Tensor | None:
         """The context of projected queries (B, Q, E), where the native kernel of additive attention is for them."""

@@ -13,7 +13,6 @@ from torch.nn import functional
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
 from regard.kernels.draws import generator
-from regard.kernels.products import projected
 from regard.nn.plain import is_plain
 
 _LEVELS: Final = 1 << 8
@@ -51,7 +50,7 @@ def norm_projected(
         assert isinstance(norm, nn.LayerNorm)
         weight, shift, gain, bias = projection.weight, projection.bias, norm.weight, norm.bias
         fits = norm.normalized_shape == (len(weight),) and states.shape == (*inside.shape[:-1], len(weight))
-        if fits and bias is not None and serves(states, inside, weight, shift, gain, bias):
+        if fits and bias is not None and serves(states, weight, shift, gain, bias) and serves(inside, narrow=True):
             through = (weight, shift)
             return native.normed_projection(states, inside, through, rate, gain=gain, bias=bias, epsilon=norm.eps)
     return norm(add_dropped(states, projection(inside), rate, training))
@@ -68,7 +67,7 @@ def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, tra
     """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
     weight, bias = projection.weight, projection.bias
     if _learns(projection, rate, training) and serves(states, weight, bias):
-        return native.rectified(projected(states, weight), bias, rate)
+        return native.rectified(functional.linear(states, weight), bias, rate)
     return rectified_dropped(projection(states), rate, training)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.kernels.calls import serves
+from regard.kernels.products import widened
 from regard.kernels.softmax import peaked
 
 AT_A_TIME: Final = 1 << 21
@@ -29,8 +30,7 @@ class Projection:
 
     def logits(self) -> Tensor:
         """(..., V), in single precision at least: probabilities are made of nothing narrower."""
-        made = functional.linear(self.features, self.weight, self.bias)
-        return made.to(torch.promote_types(made.dtype, torch.float32))
+        return widened(functional.linear(self.features, self.weight, self.bias))
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -166,18 +166,16 @@ def _natively(
     for start in range(0, len(inputs), at_a_time):
         rows = slice(start, start + at_a_time)
         part = inputs[rows]
-        said = Projection(part, table, made.bias).logits()  # (C, V)
+        said = functional.linear(part, table, made.bias)  # (C, V)
         chosen, normaliser, inverse = results[:, rows]
         peaked(said, labels[rows], 1 - smoothing, (chosen, normaliser, inverse), writes=learns)
-        if not learns:
-            continue
-        share, errors = inverse.unsqueeze(-1), said.to(inputs.dtype)
+        share = inverse.unsqueeze(-1)
         if of_features is not None:
-            torch.mm(errors, table, out=of_features[rows]).mul_(share)
+            torch.mm(said, table, out=of_features[rows]).mul_(share)
         if of_weight is not None:
-            _add_product(of_weight, errors.t(), (part * share).to(inputs.dtype))
+            _add_product(of_weight, said.t(), (part * share).to(part.dtype))
         if of_bias is not None:
-            of_bias.addmv_(said.t(), inverse)
+            of_bias.addmv_(widened(said).t(), inverse)
     return results[0], results[1]
 
 

@@ -141,7 +141,7 @@ def pace_of(trainer: Trainer, corpus: StoreCorpus, seconds: float) -> tuple[floa
     until = time.perf_counter() + seconds
     times: list[float] = []
     tokens: list[int] = []
-    batches = trainer.dealt(trainer.progress.cursor, trainer.settings.parts)
+    batches = trainer.dealt(trainer.progress.cursor, trainer.parts)
     while len(times) < WARM + MOST and (len(times) < WARM + FEWEST or time.perf_counter() < until):
         began, before = time.perf_counter(), trainer.progress.tokens
         cursor, parts = next(batches)

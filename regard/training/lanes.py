@@ -6,7 +6,8 @@ its own, and gradients are summed in the order of the lanes, however many thread
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
@@ -44,7 +45,8 @@ class Lanes:
         if self._others is None:
             return [_backward(lesson(), factor) for lesson in lessons]
         parameters = [one for one in module.parameters() if one.requires_grad]
-        works = [partial(_gradients, *one, factor, parameters) for one in zip(lessons, chances, strict=False)]
+        drawn = zip(lessons, chances[: len(lessons)], strict=True)  # the last of a batch may be fewer than lanes
+        works = [partial(_gradients, *one, factor, parameters) for one in drawn]
         found = self._each(works)
         add_gradients(parameters, (gradients for _, gradients in found))
         return [lost for lost, _ in found]
@@ -55,16 +57,28 @@ class Lanes:
         if self._others is None or threads < self.count or len(works) < 2:
             return [work() for work in works]
         each = threads // self.count
-        waiting: list[Future[Made]] = [self._others.submit(_on_threads, each, work) for work in works[1:]]
+        waiting: list[Future[Made]] = [
+            self._others.submit(copy_context().run, _on_threads, each, work) for work in works[1:]
+        ]
         try:
-            first = _on_threads(each, works[0])
+            made = [_on_threads(each, works[0])]
         finally:
-            faults = [one.exception() for one in waiting]
-            torch.set_num_threads(threads)
-        for fault in faults:
-            if fault is not None:
-                raise fault
-        return [first, *(one.result() for one in waiting)]
+            try:
+                _let_end(waiting)
+            finally:
+                torch.set_num_threads(threads)
+        while waiting:  # no name holds what has failed: it would keep itself, and with it all that its lane had made
+            made.append(waiting.pop(0).result())
+        return made
+
+
+def _let_end(waiting: Sequence[Future[Made]]) -> None:
+    """Wait for all, also where a signal would have us do something else: nobody must be at work behind our back."""
+    try:
+        wait(waiting)
+    except BaseException:
+        wait(waiting)
+        raise
 
 
 def _on_threads(count: int, work: Callable[[], Made]) -> Made:

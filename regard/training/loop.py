@@ -85,6 +85,11 @@ class Trainer:
         self.saved_step: int | None = None
         self.step_seconds: float | None = None  # where it was measured before
 
+    @property
+    def parts(self) -> int:
+        """Micro-batches of an update, unless memory is short."""
+        return self.settings.accumulate * self.lanes.count
+
     def run(self) -> Outcome:
         """Go on from the latest checkpoint, or start, and train until a limit is reached."""
         with heeding_signals() as self.interrupt, self.processes.guarded():
@@ -130,7 +135,7 @@ class Trainer:
         failed = False
         while True:
             try:
-                with closing(ahead(self.dealt(self.progress.cursor, self.settings.parts))) as made:
+                with closing(ahead(self.dealt(self.progress.cursor, self.parts))) as made:
                     for one in made:
                         failed = False
                         yield one
@@ -174,7 +179,7 @@ class Trainer:
         while True:
             try:
                 if finer > 1:
-                    _, parts = next(self.dealt(at, self.settings.parts * finer))
+                    _, parts = next(self.dealt(at, self.parts * finer))
                 return self.backward(parts, step)
             except (MemoryError, RuntimeError, IndexError) as error:
                 if out_of_bounds(error):

@@ -65,10 +65,16 @@ def needed(trainer: Trainer, largest: Iterable[Batch], *, held: int) -> Memory:
 
 
 def state_bytes(trainer: Trainer) -> int:
-    """Weights, gradients, moments, a moving average, and the copy of the weights that is judged or written."""
+    """Weights, gradients (of each lane, too), moments, a moving average, and the copy of the weights that is judged or
+    written."""
     everything = [one.numel() * one.element_size() for one in trainer.system.parameters()]
     learning = [one.numel() * one.element_size() for one in trainer.system.parameters() if one.requires_grad]
-    return sum(everything) * 2 + sum(learning) * (1 + moments(trainer.settings)) + _average(trainer, sum(everything))
+    gradients = 1 + (trainer.lanes.count if trainer.lanes.count > 1 else 0)
+    return (
+        sum(everything) * 2
+        + sum(learning) * (gradients + moments(trainer.settings))
+        + _average(trainer, sum(everything))
+    )
 
 
 def moments(settings: Settings) -> int:

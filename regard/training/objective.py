@@ -15,7 +15,7 @@ class Objective(Protocol):
     """A loss of a batch at an update, the first of which is 1.
 
     `parts["likelihood"]` is the plain negative log-likelihood of one pass, whatever else is learned, so that logs can
-    be compared. What is random comes from torch's own generator.
+    be compared. What is random comes from `kernels.draws.generator`.
     """
 
     def __call__(self, system: System, batch: Batch, *, step: int) -> Loss: ...

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.errors import ModelError
+from regard.kernels.draws import generator
 from regard.models import Decoder, EncoderDecoder, Loss, Memory, System
 from regard.special import END, PAD, START
 from regard.training.decay import Decay
@@ -54,7 +55,9 @@ def mixed_inputs(system: System, batch: Batch, share: float, draw: Draw) -> Tens
             f"{type(system).__name__} reads nothing of its own output, so there is nothing to mix: leave "
             "`training.objective.sampling` out"
         )
-    own = (torch.rand(batch.mask.shape, device=batch.mask.device) >= share) & batch.mask  # (B, M)
+    own = (
+        torch.rand(batch.mask.shape, device=batch.mask.device, generator=generator()) >= share
+    ) & batch.mask  # (B, M)
     own[:, 0] = False
     if not own.any():
         return batch.inputs
@@ -97,7 +100,7 @@ def drawn(logits: Tensor, draw: Draw) -> Tensor:
     if draw == "best":
         return words.argmax(-1)
     sums = words.softmax(-1).cumsum(-1, dtype=torch.float64)
-    numbers = torch.rand(len(words), 1, dtype=torch.float64, device=words.device) * sums[:, -1:]
+    numbers = torch.rand(len(words), 1, dtype=torch.float64, device=words.device, generator=generator()) * sums[:, -1:]
     return torch.searchsorted(sums, numbers, right=True).squeeze(-1).clamp(max=words.size(-1) - 1)
 
 

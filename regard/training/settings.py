@@ -59,11 +59,6 @@ class Settings:
     layer_decay: float | None = None
 
     @property
-    def parts(self) -> int:
-        """Micro-batches of an update."""
-        return self.accumulate * self.lanes
-
-    @property
     def validations_to_fall(self) -> int | None:
         """Validations without a gain after which the learning rate falls."""
         return self.fall.after_validations if self.schedule == "plateau" else None

@@ -71,7 +71,7 @@ def trial_seconds(trainer: "Trainer") -> float:
     trainer.learner.module.train()
     times: list[float] = []
     at = Cursor(epoch=trainer.progress.epoch, position=0)
-    for after, parts in trainer.dealt(at, trainer.settings.parts):
+    for after, parts in trainer.dealt(at, trainer.parts):
         began = time.perf_counter()
         trainer.gradient(parts, trainer.progress.step + 1, at)
         at = after

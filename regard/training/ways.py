@@ -148,7 +148,7 @@ class _Trials:
         self.rule = rule
         self.clock = clock
         self.began = clock()
-        self.batches = trainer.dealt(Cursor(), trainer.settings.parts)
+        self.batches = trainer.dealt(Cursor(), trainer.parts)
         self.paces: dict[Way, list[float]] = {}
         self.tokens: list[int] = []
         self.failed: dict[Way, str] = {}

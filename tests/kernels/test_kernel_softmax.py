@@ -29,6 +29,23 @@ def test_errors_likelihoods_and_normalisers(kernels: ctypes.CDLL, rows: int, wid
     torch.testing.assert_close(given.double() * results[2].double()[:, None], error, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 5), (4, 64), (9, 1000), (2, 131)])
+def test_logits_of_half_precision_round_once(kernels: ctypes.CDLL, rows: int, width: int) -> None:
+    """What is written is the nearest bfloat16 of what single precision writes, and the rest is the same."""
+    generator = torch.Generator().manual_seed(width)
+    given = (torch.randn(rows, width, generator=generator) * 5).bfloat16()
+    labels = torch.randint(width, (rows,), generator=generator)
+    wide, found, expected = given.float(), torch.empty(3, rows), torch.empty(3, rows)
+    for logits, results in ((given, found), (wide, expected)):
+        peaked(logits, labels, 0.9, (results[0], results[1], results[2]), writes=True)
+    assert torch.equal(given, wide.bfloat16())
+    assert torch.equal(found, expected)
+    broken = torch.tensor([[0.0, torch.nan, 1.0]], dtype=torch.bfloat16)
+    peaked(broken, torch.tensor([0]), 0.9, (found[0, :1], found[1, :1], found[2, :1]), writes=True)
+    assert broken[0, 1].isnan()
+    assert found[1, 0].isnan()
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_of_single_precision(kernels: ctypes.CDLL, bias: bool, smoothing: float) -> None:

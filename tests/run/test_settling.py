@@ -233,3 +233,34 @@ def test_what_a_trial_took_is_not_missed(tmp_path: Path, pairs: Path, monkeypatc
     assert left == [0]
     assert told(events)[1].endswith("; 1000.0 GB are free")
     assert not [event for event in events if isinstance(event, Warned) and event.kind == "memory"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "threads", "lanes"),
+    [
+        ({}, 2, 2),
+        ({}, 4, 2),
+        ({}, 1, 1),
+        ({}, 3, 1),  # one of them would have nothing to do
+        ({"training.precision": "bfloat16"}, 2, 2),
+        ({"training.lanes": 1}, 2, 1),
+        ({"training.lanes": 3}, 1, 3),
+        ({"training.batch_tokens": 4000}, 2, 1),
+        ({"training.accumulate": 2}, 2, 1),
+        ({"training.recompute": True}, 2, 1),
+        ({"model.width": 256}, 2, 1),
+        ({"model.decoder": "{kind: rnn}"}, 2, 1),
+    ],
+)
+def test_narrow_transformers_take_two_lanes(
+    tmp_path: Path, pairs: Path, settings: dict[str, object], threads: int, lanes: int
+) -> None:
+    given = [f"{name}={value}" for name, value in ({"training.batch_tokens": 4096} | settings).items()]
+    recipe = toy_recipe(tmp_path / "run", pairs, *given)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert settling.lanes(recipe) == lanes
+        assert settling.lanes(recipe, world=2) == (lanes if "training.lanes" in settings else 1)
+    finally:
+        torch.set_num_threads(before)

@@ -1,7 +1,10 @@
 """Micro-batches at the same time: the same numbers whatever the threads, and nothing is shared but the sums."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -112,6 +115,44 @@ def test_an_error_of_a_lane_comes_when_all_have_ended(failing: int, threads: Cal
     assert module.weight.grad is None
 
 
+def test_what_a_failed_lane_had_made_is_gone_at_once(threads: Callable[[int], None]) -> None:
+    """Who splits a batch finer because memory was short needs that memory."""
+    threads(2)
+    module, made = nn.Linear(2, 2), []
+
+    def failing() -> Learned:
+        activations = torch.ones(5)
+        made.append(weakref.ref(activations))
+        raise MemoryError("no more")
+
+    gc.disable()
+    try:
+        caught = ""
+        try:  # not pytest.raises, which keeps what it has caught
+            Lanes(2).learn(module, [lesson(module.weight, 1.0), failing], step_chances(1, 1, 2), 1.0)
+        except MemoryError as error:
+            caught = str(error)
+        assert (caught, made[0]()) == ("no more", None)
+    finally:
+        gc.enable()
+
+
+def test_lanes_see_who_looks(threads: Callable[[int], None]) -> None:
+    threads(2)
+    module, looking = nn.Linear(2, 2), ContextVar("looking", default=False)
+    looking.set(True)
+    seen = []
+
+    def looked() -> Learned:
+        seen.append(looking.get())
+        return lesson(module.weight, 1.0)()
+
+    Lanes(2).learn(module, [looked, looked], step_chances(1, 1, 2), 1.0)
+    assert seen == [True, True]
+    with pytest.raises(ValueError, match="shorter"):
+        Lanes(2).learn(module, [looked] * 3, step_chances(1, 1, 2), 1.0)
+
+
 def test_gradients_are_added_and_never_shared() -> None:
     """What torch gives for a sum of two parameters is one tensor for both; scaling one must not scale the other."""
     one, other, unused = (nn.Parameter(torch.ones(3)) for _ in range(3))
@@ -147,14 +188,18 @@ def test_all_that_is_dropped_follows_from_the_thread_and_leaves_torch_alone(rate
     states = torch.randn(4, length, 32)
     attention = Attention(query_width=32, memory_width=32, width=32, heads=2, dropout=rate, site=SITE)
 
-    def drawn() -> torch.Tensor:
-        with drawing_from(torch.Generator().manual_seed(5)):
-            if what == "dropout":
-                return dropout(states, rate, training=True)
-            return attention.look(states, attention.prepare(states), None)
+    def made() -> torch.Tensor:
+        if what == "dropout":
+            return dropout(states, rate, training=True)
+        return attention.look(states, attention.prepare(states), None)
+
+    def drawn(seed: int = 5) -> torch.Tensor:
+        with drawing_from(torch.Generator().manual_seed(seed)):
+            return made()
 
     before = torch.get_rng_state()
     first, second = drawn(), drawn()
+    assert not torch.equal(first, drawn(6))
     assert torch.equal(first, second)
     assert torch.equal(torch.get_rng_state(), before)
 

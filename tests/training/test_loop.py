@@ -127,6 +127,7 @@ def test_micro_batches_change_nothing(tmp_path: Path, family: str) -> None:
     for parts, lanes in ((1, 1), (4, 1), (1, 2), (2, 3)):
         events: list[Event] = []
         torch.manual_seed(11)
+        torch.set_num_threads(lanes)
         system = toy_system(dropout=0.0, kind=family).double()
         made = trainer(
             tmp_path / f"{parts} {lanes}",

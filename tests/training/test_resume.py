@@ -143,6 +143,7 @@ def assert_same(one: Trainer, other: Trainer) -> None:
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGUSR1], ids=["killed", "SIGTERM", "SIGUSR1"])
 def test_stopped_and_resumed_is_the_same_as_straight(tmp_path: Path, case: str, number: signal.Signals | None) -> None:
     settings = CASES[case]
+    torch.set_num_threads(settings.lanes)
     log = Log()
     straight = trainer(tmp_path / "straight", settings, log)
     straight.run()

@@ -60,7 +60,8 @@ static void multiply(int64_t rows, int64_t inner, int64_t columns, const float* 
 
 // (N, E) by rows of a stride, plus a bias or null → (N, W), times a factor, with zeros; and back without them, where
 // the sums over items may be added to `sums`.
-static inline void bring(const float* from, const float* bias, int64_t items, int64_t stride, int64_t width,
+template <class Number>
+static inline void bring(const Number* from, const float* bias, int64_t items, int64_t stride, int64_t width,
                          float factor, float* to) {
   for (int64_t e = 0; e < width; e += LANES) {
     int64_t count = smaller(LANES, width - e);
@@ -69,7 +70,8 @@ static inline void bring(const float* from, const float* bias, int64_t items, in
       save(to + item * padded(width) + e, (take(from + item * stride + e, count) + shift) * factor);
   }
 }
-static inline void take_back(const float* from, int64_t items, int64_t stride, int64_t width, float factor, float* to,
+template <class Number>
+static inline void take_back(const float* from, int64_t items, int64_t stride, int64_t width, float factor, Number* to,
                              float* sums) {
   for (int64_t e = 0; e < width; e += LANES) {
     int64_t count = smaller(LANES, width - e);
@@ -103,8 +105,10 @@ static void transpose(const float* from, int64_t items, int64_t width, float* to
 }
 
 // Lets a piece of what is needed next be fetched meanwhile: the `part`th of `parts`.
-static inline void fetch(const float* from, int64_t count, int64_t part, int64_t parts) {
-  for (int64_t index = count * part / parts; index < count * (part + 1) / parts; index += 16)
+template <class Number>
+static inline void fetch(const Number* from, int64_t count, int64_t part, int64_t parts) {
+  constexpr int64_t line = 64 / sizeof(Number);
+  for (int64_t index = count * part / parts; index < count * (part + 1) / parts; index += line)
     __builtin_prefetch(from + index);
 }
 
@@ -191,54 +195,81 @@ static inline int64_t visible(const Attention& asked, int64_t open, int64_t quer
   return asked.causal ? smaller(open, query + count) : open;
 }
 
-static inline void fetch_next(const Attention& asked, int64_t row, int64_t shared) {
+// The numbers of one pass, where they lie.
+template <class Number>
+struct Given {
+  const Number *query, *key, *gradient;
+  Number *context, *of_query, *of_key;
+  explicit Given(const Attention& asked)
+      : query(static_cast<const Number*>(asked.query)),
+        key(static_cast<const Number*>(asked.key)),
+        gradient(static_cast<const Number*>(asked.gradient)),
+        context(static_cast<Number*>(asked.context)),
+        of_query(static_cast<Number*>(asked.of_query)),
+        of_key(static_cast<Number*>(asked.of_key)) {}
+};
+
+template <class Number>
+static inline void fetch_next(const Attention& asked, const Given<Number>& given, int64_t row, int64_t shared) {
   if (row + 1 == asked.rows) return;
   int64_t keys = asked.keys * asked.key_stride, queries = asked.queries * asked.query_stride;
-  fetch(asked.key + (row + 1) * keys, keys, shared, asked.key_heads);
+  fetch(given.key + (row + 1) * keys, keys, shared, asked.key_heads);
   if (asked.key_stride != asked.query_stride)  // otherwise all lie together
-    fetch(asked.query + (row + 1) * queries, queries, shared, asked.key_heads);
+    fetch(given.query + (row + 1) * queries, queries, shared, asked.key_heads);
   int64_t gradients = asked.queries * asked.heads * asked.width;
-  if (asked.gradient) fetch(asked.gradient + (row + 1) * gradients, gradients, shared, asked.key_heads);
+  if (given.gradient) fetch(given.gradient + (row + 1) * gradients, gradients, shared, asked.key_heads);
 }
 
 // The columns of one head.
-static inline void bring_queries(const Attention& asked, int64_t item, int64_t count, int64_t column, float* to) {
-  bring(asked.query + item * asked.query_stride + column, from_column(asked.query_bias, column), count,
+template <class Number>
+static inline void bring_queries(const Attention& asked, const Given<Number>& given, int64_t item, int64_t count,
+                                 int64_t column, float* to) {
+  bring(given.query + item * asked.query_stride + column, from_column(asked.query_bias, column), count,
         asked.query_stride, asked.width, asked.scale, to);
 }
-static inline void bring_keys(const Attention& asked, int64_t row, int64_t column, float* to) {
-  bring(asked.key + row * asked.keys * asked.key_stride + column, from_column(asked.key_bias, column), asked.keys,
+template <class Number>
+static inline void bring_keys(const Attention& asked, const Given<Number>& given, int64_t row, int64_t column,
+                              float* to) {
+  bring(given.key + row * asked.keys * asked.key_stride + column, from_column(asked.key_bias, column), asked.keys,
         asked.key_stride, asked.width, 1.0f, to);
 }
-static inline void take_keys_back(const Attention& asked, const float* from, int64_t row, int64_t column) {
+template <class Number>
+static inline void take_keys_back(const Attention& asked, const Given<Number>& given, const float* from, int64_t row,
+                                  int64_t column) {
   int64_t place = row * asked.keys * asked.key_stride + column;
   float* sums = from_column(asked.key_sums, row, 2 * asked.key_heads * asked.width, column);
   for (int64_t e = 0; sums && e < asked.width; ++e) sums[e] = 0;
-  take_back(from, asked.keys, asked.key_stride, asked.width, 1.0f, asked.of_key + place, sums);
+  take_back(from, asked.keys, asked.key_stride, asked.width, 1.0f, given.of_key + place, sums);
 }
 
-static void attention(const Attention& asked, int64_t from, int64_t to, float* at) {
+template <class Number>
+static void attention_rows(const Attention& asked, int64_t from, int64_t to, float* at) {
+  Given<Number> given(asked);
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
   int64_t made_stride = asked.heads * width, values = asked.key_heads * width, open = 0;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
     int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
     if (pair == from || shared == 0) open = allow(asked, row, room.permitted);
-    bring_keys(asked, row, shared * width, room.key);
-    bring_keys(asked, row, shared * width + values, room.value);
-    fetch_next(asked, row, shared);
+    bring_keys(asked, given, row, shared * width, room.key);
+    bring_keys(asked, given, row, shared * width + values, room.value);
+    fetch_next(asked, given, row, shared);
     for (int64_t one = shared * each; one < (shared + 1) * each; ++one)
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, open, query, count);
         int64_t item = row * asked.queries + query;
-        bring_queries(asked, item, count, one * width, room.query);
+        bring_queries(asked, given, item, count, one * width, room.query);
         transpose(room.query, count, width, room.turned);
         multiply(keys, width, padded(count), room.key, room.width, 1, room.turned, AT_ONCE, room.scores, AT_ONCE, false);
         weigh(asked, room.permitted, query, count, keys, room.scores, Softmax(asked, row, one, query));
         multiply(count, keys, room.width, room.scores, 1, AT_ONCE, room.value, room.width, room.made, room.width, false);
-        take_back(room.made, count, made_stride, width, 1.0f, asked.context + item * made_stride + one * width, nullptr);
+        take_back(room.made, count, made_stride, width, 1.0f, given.context + item * made_stride + one * width, nullptr);
       }
   }
+}
+
+static void attention(const Attention& asked, int64_t from, int64_t to, float* at) {
+  (asked.narrow ? attention_rows<Half> : attention_rows<float>)(asked, from, to, at);
 }
 
 // With weights p = softmax(scores) and values v: ∂v = pᵀ ∂c, ∂p = ∂c vᵀ, ∂scores = p ∘ (∂p - Σ p ∘ ∂p).
@@ -259,16 +290,18 @@ static inline void errors_of_scores(const Attention& asked, const Room& room, in
 }
 
 // With scores = scale · q kᵀ: ∂q = scale · ∂scores k, ∂k = ∂scoresᵀ (scale · q).
-static void attention_backward(const Attention& asked, int64_t from, int64_t to, float* at) {
+template <class Number>
+static void attention_backward_rows(const Attention& asked, int64_t from, int64_t to, float* at) {
+  Given<Number> given(asked);
   int64_t width = asked.width, each = asked.heads / asked.key_heads;
   int64_t made_stride = asked.heads * width, values = asked.key_heads * width, open = 0;
   Room room(asked, at);
   for (int64_t pair = from; pair < to; ++pair) {
     int64_t row = pair / asked.key_heads, shared = pair % asked.key_heads;
     if (pair == from || shared == 0) open = allow(asked, row, room.permitted);
-    bring_keys(asked, row, shared * width, room.key);
-    bring_keys(asked, row, shared * width + values, room.value);
-    fetch_next(asked, row, shared);
+    bring_keys(asked, given, row, shared * width, room.key);
+    bring_keys(asked, given, row, shared * width + values, room.value);
+    fetch_next(asked, given, row, shared);
     for (int64_t index = 0; index < asked.keys * room.width; index += LANES) {
       save(room.of_key + index, Lanes{});
       save(room.of_value + index, Lanes{});
@@ -279,8 +312,8 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
       for (int64_t query = 0; query < asked.queries; query += AT_ONCE) {
         int64_t count = smaller(AT_ONCE, asked.queries - query), keys = visible(asked, open, query, count);
         int64_t item = row * asked.queries + query, w = room.width;
-        bring_queries(asked, item, count, one * width, room.query);
-        bring(asked.gradient + item * made_stride + one * width, nullptr, count, made_stride, width, 1.0f,
+        bring_queries(asked, given, item, count, one * width, room.query);
+        bring(given.gradient + item * made_stride + one * width, nullptr, count, made_stride, width, 1.0f,
               room.gradient);
         transpose(room.query, count, width, room.turned);
         transpose(room.gradient, count, width, room.turned_gradient);
@@ -292,10 +325,14 @@ static void attention_backward(const Attention& asked, int64_t from, int64_t to,
         multiply(keys, count, w, room.errors, AT_ONCE, 1, room.query, w, room.of_key, w, true);
         multiply(count, keys, w, room.errors, 1, AT_ONCE, room.key, w, room.made, w, false);
         take_back(room.made, count, asked.query_stride, width, asked.scale,
-                  asked.of_query + item * asked.query_stride + one * width, sums);
+                  given.of_query + item * asked.query_stride + one * width, sums);
       }
     }
-    take_keys_back(asked, room.of_key, row, shared * width);
-    take_keys_back(asked, room.of_value, row, shared * width + values);
+    take_keys_back(asked, given, room.of_key, row, shared * width);
+    take_keys_back(asked, given, room.of_value, row, shared * width + values);
   }
+}
+
+static void attention_backward(const Attention& asked, int64_t from, int64_t to, float* at) {
+  (asked.narrow ? attention_backward_rows<Half> : attention_backward_rows<float>)(asked, from, to, at);
 }

@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 3;
+constexpr int32_t INTERFACE = 4;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

@@ -26,60 +26,63 @@ struct Dropped {
 // how many words of a vocabulary are looked at as one where the best are sought.
 constexpr int64_t BLOCK = 64;
 
+// Numbers of products, their factors and gradients are floats, or where `narrow` says so bfloat16; all else is floats.
+
 // out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
 struct Rectified {
   Chance chance;
-  int64_t rows, width;
-  const float* in;  // forward: the states; backward: the result
+  int64_t rows, width, narrow;
+  const void* in;  // forward: the states; backward: the result
   const float* bias;
-  const float* gradient;
-  float* out;
+  const void* gradient;
+  void* out;
   float* sums;  // (blocks, D) of the gradient
 };
 
 // out = norm(states + dropped(product + shift)) · gain + bias.
 struct Normed {
   Chance chance;
-  int64_t width;
+  int64_t width, narrow;
   float epsilon;
+  const void* product;
   const float* states;
   const float* shift;
   const float* gain;
   const float* bias;
-  float* standard;  // (R, D) the product; then what the norm makes of it, before gain and bias
+  float* standard;  // (R, D) what the norm makes of the sum, before gain and bias; may be where the product is
   float* out;
   float* inverse;   // (R) 1 / √(variance + ε)
 };
 
 struct NormedBackward {
   Chance chance;
-  int64_t rows, width;
+  int64_t rows, width, narrow;
   const float* gradient;
   const float* standard;
   const float* inverse;
   const float* gain;
   float* of_states;
-  float* of_product;  // null where nothing is dropped: it is that of the states
+  void* of_product;   // null where it is that of the states: nothing is dropped, and nothing narrow
   float* sums;        // (blocks, 3, D) of gain, bias and shift
 };
 
 // Shapes: B rows, Q queries, N keys, H heads, G key heads, E width of a head.
 struct Attention {
   int64_t rows, queries, keys, heads, key_heads, width;
-  int64_t causal;
+  int64_t causal, narrow;
   float scale;
   int64_t query_stride, key_stride;  // of an item
-  const float* query;     // (B, Q, H · E)
-  const float* key;       // (B, N, 2 · G · E), keys before values
+  const void* query;      // (B, Q, H · E)
+  const void* key;        // (B, N, 2 · G · E), keys before values
   const float* query_bias;  // (H · E) what is to be added to every query, or null
   const float* key_bias;    // (2 · G · E)
   const uint8_t* mask;    // (B, N) or null
   int64_t mask_stride;    // of a row
-  float* context;         // (B, Q, H · E)
+  void* context;          // (B, Q, H · E)
   float* softmax;         // (B, H, 2, Q) the largest score and 1 / Σ exp(score - largest)
-  const float* gradient;  // of the context
-  float* of_query;  // by strides as what they are of
-  float* of_key;
+  const void* gradient;   // of the context
+  void* of_query;  // by strides as what they are of
+  void* of_key;
   float* query_sums;  // (B, H · E) over the items of a row, or null
   float* key_sums;    // (B, 2 · G · E)
 };
@@ -89,7 +92,8 @@ struct Peaked {
   int64_t width;
   float share;
   int64_t writes;
-  float* logits;
+  int64_t narrow;  // whether logits are in half precision
+  void* logits;
   const int64_t* labels;
   float* chosen;      // (R) the log-probability of the label
   float* normaliser;  // (R) log Σ exp(logit)

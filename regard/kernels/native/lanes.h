@@ -7,6 +7,9 @@ typedef float Lanes __attribute__((vector_size(4 * REGARD_LANES)));
 typedef uint32_t Words __attribute__((vector_size(4 * REGARD_LANES)));
 typedef int32_t Integers __attribute__((vector_size(4 * REGARD_LANES)));
 
+typedef uint16_t Half;  // the upper half of a float: bfloat16
+typedef uint16_t Halves __attribute__((vector_size(2 * REGARD_LANES), aligned(2), may_alias));
+
 static constexpr int64_t LANES = REGARD_LANES;
 
 static inline int64_t smaller(int64_t one, int64_t other) { return one < other ? one : other; }
@@ -70,6 +73,29 @@ static inline void put(float* to, Lanes value, int64_t count) {
     save(to, value);
   else
     save_some(to, value, count);
+}
+
+// The same in half precision; the nearest number is kept, of two the even one, and NaN stays NaN.
+static inline Lanes load(const Half* from) {
+  return reinterpret_cast<Lanes>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
+}
+static inline void save(Half* to, Lanes value) {
+  Words bits = reinterpret_cast<Words>(value);
+  Words nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  nearest = value != value ? (bits >> 16) | 0x40 : nearest;
+  *reinterpret_cast<Halves*>(to) = __builtin_convertvector(nearest, Halves);
+}
+static inline Lanes take(const Half* from, int64_t count) {
+  if (count >= LANES) return load(from);
+  Half held[REGARD_LANES] = {};
+  for (int64_t lane = 0; lane < count; ++lane) held[lane] = from[lane];
+  return load(held);
+}
+static inline void put(Half* to, Lanes value, int64_t count) {
+  if (count >= LANES) return save(to, value);
+  Half held[REGARD_LANES];
+  save(held, value);
+  for (int64_t lane = 0; lane < count; ++lane) to[lane] = held[lane];
 }
 
 static inline Words counting() {

@@ -59,10 +59,11 @@ static void dropped(const Dropped& asked, int64_t from, int64_t to) {
   }
 }
 
-static void rectified(const Rectified& asked, int64_t from, int64_t to) {
+template <class Number>
+static void rectified_rows(const Rectified& asked, int64_t from, int64_t to) {
   for (int64_t row = from; row < to; ++row) {
-    const float* in = asked.in + row * asked.width;
-    float* out = asked.out + row * asked.width;
+    const Number* in = static_cast<const Number*>(asked.in) + row * asked.width;
+    Number* out = static_cast<Number*>(asked.out) + row * asked.width;
     drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
       Lanes value = take(in + column, count) + take(asked.bias + column, count);
       put(out + column, (value < Lanes{} ? Lanes{} : value) * factors, count);  // NaN stays NaN
@@ -70,8 +71,15 @@ static void rectified(const Rectified& asked, int64_t from, int64_t to) {
   }
 }
 
-static void rectified_backward(const Rectified& asked, int64_t from, int64_t to) {
+static void rectified(const Rectified& asked, int64_t from, int64_t to) {
+  (asked.narrow ? rectified_rows<Half> : rectified_rows<float>)(asked, from, to);
+}
+
+template <class Number>
+static void rectified_backward_blocks(const Rectified& asked, int64_t from, int64_t to) {
   int64_t width = asked.width;
+  auto gradient = static_cast<const Number*>(asked.gradient), in = static_cast<const Number*>(asked.in);
+  auto out = static_cast<Number*>(asked.out);
   for (int64_t block = from; block < to; ++block) {
     float* sums = asked.sums + block * width;
     for (int64_t column = 0; column < width; ++column) sums[column] = 0;
@@ -79,24 +87,30 @@ static void rectified_backward(const Rectified& asked, int64_t from, int64_t to)
     for (int64_t row = block * BLOCK; row < end; ++row)
       for (int64_t column = 0; column < width; column += LANES) {
         int64_t count = smaller(LANES, width - column), place = row * width + column;
-        Lanes value = take(asked.gradient + place, count) * asked.chance.scale;
-        value = take(asked.in + place, count) <= Lanes{} ? Lanes{} : value;
-        put(asked.out + place, value, count);
+        Lanes value = take(gradient + place, count) * asked.chance.scale;
+        value = take(in + place, count) <= Lanes{} ? Lanes{} : value;
+        put(out + place, value, count);
         put(sums + column, take(sums + column, count) + value, count);
       }
   }
 }
 
-static void normed(const Normed& asked, int64_t from, int64_t to) {
+static void rectified_backward(const Rectified& asked, int64_t from, int64_t to) {
+  (asked.narrow ? rectified_backward_blocks<Half> : rectified_backward_blocks<float>)(asked, from, to);
+}
+
+template <class Number>
+static void normed_rows(const Normed& asked, int64_t from, int64_t to) {
   int64_t width = asked.width;
   float share = 1.0f / static_cast<float>(width);
   for (int64_t row = from; row < to; ++row) {
     const float* states = asked.states + row * width;
+    const Number* product = static_cast<const Number*>(asked.product) + row * width;
     float* standard = asked.standard + row * width;
     float* out = asked.out + row * width;
     Lanes total = {};
     drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
-      Lanes result = take(standard + column, count) + take(asked.shift + column, count);
+      Lanes result = take(product + column, count) + take(asked.shift + column, count);
       Lanes value = take(states + column, count) + result * factors;
       put(standard + column, value, count);
       total += value;
@@ -120,8 +134,13 @@ static void normed(const Normed& asked, int64_t from, int64_t to) {
   }
 }
 
+static void normed(const Normed& asked, int64_t from, int64_t to) {
+  (asked.narrow ? normed_rows<Half> : normed_rows<float>)(asked, from, to);
+}
+
 static inline void add_to(float* sums, Lanes value, int64_t count) { put(sums, take(sums, count) + value, count); }
 
+template <class Number>
 static void normed_backward_row(const NormedBackward& asked, int64_t row, float* sums) {
   int64_t width = asked.width;
   float *of_gain = sums, *of_bias = sums + width, *of_shift = sums + 2 * width;
@@ -140,7 +159,7 @@ static void normed_backward_row(const NormedBackward& asked, int64_t row, float*
     add_to(of_bias + column, given, count);
   }
   float mean = sum(total) * share, slope = sum(along) * share;
-  float* of_product = asked.of_product ? asked.of_product + row * width : nullptr;
+  Number* of_product = asked.of_product ? static_cast<Number*>(asked.of_product) + row * width : nullptr;
   drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
     Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
     Lanes value = (inner - mean - take(standard + column, count) * slope) * inverse;
@@ -156,22 +175,28 @@ static void normed_backward(const NormedBackward& asked, int64_t from, int64_t t
     float* sums = asked.sums + block * 3 * asked.width;
     for (int64_t column = 0; column < 3 * asked.width; ++column) sums[column] = 0;
     int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
-    for (int64_t row = block * BLOCK; row < end; ++row) normed_backward_row(asked, row, sums);
+    for (int64_t row = block * BLOCK; row < end; ++row)
+      (asked.narrow ? normed_backward_row<Half> : normed_backward_row<float>)(asked, row, sums);
   }
 }
 
 // A few passes over a row of logits while it is in the nearest cache.
-static void peaked(const Peaked& asked, int64_t from, int64_t to) {
+template <class Number>
+static void peaked_rows(const Peaked& asked, int64_t from, int64_t to) {
   int64_t width = asked.width;
   for (int64_t row = from; row < to; ++row) {
-    float* logits = asked.logits + row * width;
-    float wanted = logits[asked.labels[row]];
+    Number* logits = static_cast<Number*>(asked.logits) + row * width;
+    Number* label = logits + asked.labels[row];
+    float wanted = take(label, 1)[0];
     Lanes most[4] = {all(wanted), all(wanted), all(wanted), all(wanted)};
     int64_t column = 0;
     for (; column + 4 * LANES <= width; column += 4 * LANES)
       for (int64_t part = 0; part < 4; ++part) most[part] = larger(load(logits + column + part * LANES), most[part]);
     float top = largest(larger(larger(most[0], most[1]), larger(most[2], most[3])));
-    for (; column < width; ++column) top = logits[column] > top ? logits[column] : top;
+    for (; column < width; ++column) {
+      float value = take(logits + column, 1)[0];
+      top = value > top ? value : top;
+    }
     Lanes total[2] = {};
     for (column = 0; column + 2 * LANES <= width; column += 2 * LANES)
       for (int64_t part = 0; part < 2; ++part) {
@@ -191,6 +216,10 @@ static void peaked(const Peaked& asked, int64_t from, int64_t to) {
     asked.normaliser[row] = normaliser;
     asked.chosen[row] = wanted - normaliser;
     asked.inverse[row] = 1.0f / whole;
-    if (asked.writes) logits[asked.labels[row]] -= asked.share * whole;
+    if (asked.writes) put(label, exponential(all(wanted - top)) - asked.share * whole, 1);
   }
+}
+
+static void peaked(const Peaked& asked, int64_t from, int64_t to) {
+  (asked.narrow ? peaked_rows<Half> : peaked_rows<float>)(asked, from, to);
 }
