@@ -36,7 +36,7 @@ format: install-test ## Rewrite the sources in the one style
 
 NOT_FIGURES := benchmarks/recipes.py benchmarks/reliability.py benchmarks/reliability_plan.py \
 	benchmarks/backtranslation.py benchmarks/scheduled_sampling.py benchmarks/speed.py \
-	benchmarks/translation.py benchmarks/translation_page.py benchmarks/estimate.py benchmarks/engine.py
+	benchmarks/translation.py benchmarks/translation_page.py benchmarks/estimate.py benchmarks/engine.py benchmarks/same_learning.py
 
 bench: install-test ## regard beside its peers: install them, measure, write docs/performance.md; over an hour, goes on where it stopped
 	$(BIN)/python benchmarks/speed.py $(ARGS)

@@ -129,9 +129,15 @@ def training_goals(record: Record) -> list[Goal]:
         Goal("training C, best peer at its defaults", 2.4, c.over(peers(record, "C", tuned=False)), 3.0),
         Goal("training B, best peer in the same precision", 1.1, b.over(same), 1.3),
         *(
-            Goal(f"share of the limit of products{told}, training {model}", aim, share(record, model, name), stretch)
+            Goal(
+                f"share of the limit of products{told}, training {model}, {precision}",
+                aim,
+                share(record, model, precision, name),
+                stretch,
+            )
             for name, told in (("limit", ", each alone"), ("order", " in the order of training"))
             for model, aim, stretch in (("A", 0.70, 0.8), ("B", 0.55, 0.7))
+            for precision in ("float32", "bfloat16")
         ),
     ]
 
@@ -204,9 +210,8 @@ def faster(record: Record, model: str) -> str:
     return max((name for name in known if known[name]), key=lambda name: known[name].median, default="float32")
 
 
-def share(record: Record, model: str, name: str) -> Figure:
-    """Of what products alone would allow in the precision used."""
-    precision = faster(record, model)
+def share(record: Record, model: str, precision: str, name: str) -> Figure:
+    """Of what products alone would allow in a precision."""
     return ours(record, model, precision).over(limit(record, model, precision, name))
 
 

@@ -19,6 +19,7 @@ from peers.figures import (
     limit,
     ours,
     rate,
+    share,
 )
 from peers.picture import picture
 from peers.shapes import SHAPES, training_operations
@@ -230,7 +231,7 @@ def limit_tables(record: Record) -> list[str]:
     for name, shape in SHAPES.items():
         for precision in ("float32", "bfloat16"):
             bounds = [limit(record, name, precision, one) for one in ("limit", "order")]
-            reached = [ours(record, name, precision).over(bound) for bound in bounds]
+            reached = [share(record, name, precision, one) for one in ("limit", "order")]
             millions = training_operations(shape, source, target) / 1e6
             told = [text for one, other in zip(bounds, reached, strict=True) for text in (shown(one), times(other))]
             rows.append([name, precision, f"{millions:.1f}", *told])

@@ -20,6 +20,7 @@ from regard.errors import ModelError
 from regard.models.memory import Memory
 from regard.nn import Projection, StateSize
 from regard.nn.kept import Kept, Product, is_fixed
+from regard.nn.packed import Packed, packs
 from regard.nn.plain import is_plain, is_whole
 
 FEW: Final = 512
@@ -104,6 +105,7 @@ class Decoder(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self._turned: Kept[Product] = Kept()
+        self._packed: Kept[Packed] = Kept()
 
     @property
     def longest(self) -> int | None:
@@ -125,15 +127,21 @@ class Decoder(nn.Module, ABC):
     def said(self, hidden: Tensor) -> Tensor:
         """The logits of a step under search: (S, K, D) → (S, K, V)."""
         sentences, beams, width = hidden.shape
-        few = sentences * beams <= FEW and hidden.dtype.itemsize >= torch.float32.itemsize
-        if not few or not is_fixed(self) or not is_plain(self.output, nn.Linear) or not is_whole(self.output):
+        if not is_fixed(self) or not is_plain(self.output, nn.Linear) or not is_whole(self.output):
             return self.logits(hidden)
-        product = self._turned.get(self.output, lambda: Product.of(self.output))
+        product: Product | Packed
+        if hidden.dtype is torch.float32 and packs(self.output.weight):
+            product = self._packed.get(self.output, lambda: Packed.of(self.output.weight, self.output.bias))
+        elif sentences * beams <= FEW and hidden.dtype.itemsize >= torch.float32.itemsize:
+            product = self._turned.get(self.output, lambda: Product.of(self.output))
+        else:
+            return self.logits(hidden)
         return product(hidden.reshape(-1, width)).view(sentences, beams, -1)
 
     def train(self, mode: bool = True) -> Self:
         """Forgets what was laid out for search."""
         self._turned.forget()
+        self._packed.forget()
         return super().train(mode)
 
     @abstractmethod

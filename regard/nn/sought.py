@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from regard.kernels import search as native
 from regard.nn.cells import Cell, GRUCell, LSTMCell
 from regard.nn.embedding import Embedding
-from regard.nn.kept import Kept, is_fixed
+from regard.nn.kept import Kept, Product, is_fixed
 from regard.nn.loops import CellLoop, LSTMLoop, Parts, cell_loop
+from regard.nn.packed import Packed, packs
 from regard.nn.plain import is_whole
 from regard.nn.recurrent import Recurrent
 from regard.nn.sites import anyone_watches
@@ -44,17 +45,20 @@ class TableLinear:
 
     def __init__(self, bases: Tensor, *weights: Tensor) -> None:
         self.bases = bases[:, 0]
-        self._weight = torch.cat([weight.t() for weight in weights]) if weights else None  # (I, O)
+        self._product: Product | Packed | None = None
+        if weights:
+            weight = torch.cat(weights, dim=1)  # (O, I)
+            self._product = Packed.of(weight) if packs(weight) else Product(weight.t().contiguous(), None)
 
     def carried(self, *inputs: Tensor) -> Tensor:
         """What comes of the inputs (U, I_k): (U, O)."""
-        assert self._weight is not None
-        return torch.mm(inputs[0] if len(inputs) == 1 else torch.cat(inputs, dim=1), self._weight)
+        assert self._product is not None
+        return self._product(inputs[0] if len(inputs) == 1 else torch.cat(inputs, dim=1))
 
     def __call__(self, step: Read, *inputs: Tensor) -> Tensor:
         """(U, I_k) → (R, O)."""
         total = self.bases[step.tokens]
-        if self._weight is None:
+        if self._product is None:
             return total
         carried = self.carried(*inputs)
         return total.add_(carried if step.rows is None else carried[step.rows])

@@ -84,7 +84,7 @@ def test_the_strongest_peer_is_the_measure(record: dict) -> None:
     assert ours(record, "A", "float32").median == pytest.approx(330.0)
     assert faster(record, "A") == "bfloat16"
     assert limit(record, "A", "bfloat16").median == pytest.approx(726.0)
-    assert share(record, "A", "limit").median == pytest.approx(0.5)
+    assert share(record, "A", "bfloat16", "limit").median == pytest.approx(0.5)
     assert best([Figure((1.0,)), Figure(()), Figure((2.0,))]).median == 2.0
     assert least([Figure((1.0,)), Figure(()), Figure((2.0,))]).median == 1.0
 
@@ -93,11 +93,11 @@ def test_goals(record: dict) -> None:
     found = {goal.name: goal for goal in goals(record)}
     assert found["training A, best peer at its defaults"].found.median == pytest.approx(2.2)
     assert found["training A, best peer at its defaults"].met
-    assert found["share of the limit of products, each alone, training A"].found.median == pytest.approx(0.5)
-    assert not found["share of the limit of products, each alone, training A"].met
-    assert found["share of the limit of products in the order of training, training A"].found.median == pytest.approx(
-        1.0
-    )
+    alone = found["share of the limit of products, each alone, training A, bfloat16"]
+    assert alone.found.median == pytest.approx(0.5)
+    assert not alone.met
+    in_order = found["share of the limit of products in the order of training, training A, bfloat16"]
+    assert in_order.found.median == pytest.approx(1.0)
     assert found["memory of training A, Transformers"].met
     assert found["decoding C, batch 64, beam 5, forced, best peer"].found.median == pytest.approx(2.5)
 
