@@ -53,11 +53,18 @@ def test_a_precision_that_is_no_choice_runs_once(rate: float, expected: bool) ->
 
 
 def test_decoders_are_ranked_by_one_setting() -> None:
-    cells = [Cell(kind="decode", system=name, model="A") for name in ("transformers", "eole", "opennmt")]
-    engine = Cell(kind="decode", system="ctranslate2", model="A")
+    cells = [Cell(kind="decode", system=name, model="B") for name in ("transformers", "eole", "opennmt")]
+    engine = Cell(kind="decode", system="ctranslate2", model="B")
     rates = zip([*cells, engine], (1.0, 3.0, 2.0, 9.0), strict=True)
     record = {"cells": {cell.key: [{"figures": {"forced batch 64 beam 5": {"rate": rate}}}] for cell, rate in rates}}
     assert [decides(record, cell, [*cells, engine]) for cell in (*cells, engine)] == [False, True, True, True]
+
+
+def test_what_a_measure_names_has_all_rounds() -> None:
+    cells = [Cell(kind="decode", system=name, model="A") for name in ("transformers", "eole", "opennmt")]
+    rates = zip(cells, (1.0, 3.0, 2.0), strict=True)
+    record = {"cells": {cell.key: [{"figures": {"forced batch 64 beam 5": {"rate": rate}}}] for cell, rate in rates}}
+    assert [decides(record, cell, cells) for cell in cells] == [True, True, True]
 
 
 def test_what_failed_is_not_run_again_unless_it_is_ours() -> None:
