@@ -19,7 +19,7 @@ from tests.reliability.conftest import Tally
 from tests.reliability.corpora import LAYOUTS, Case
 from tests.reliability.corpora_kinds import CASES
 
-SECONDS = 5.0
+SECONDS = 10.0
 MEMORY = 300 * 2**20
 
 

@@ -38,7 +38,7 @@ def test_scores_in_sorted_windows_are_those_of_each_pair_alone(trained: Trained)
             (one.source, one.target, one.pieces) for one in alone
         ]
         for first, second in zip(alone, together, strict=True):
-            assert first.log_probabilities == pytest.approx(second.log_probabilities, rel=1e-5, abs=1e-5)
+            assert first.log_probabilities == pytest.approx(second.log_probabilities, rel=2e-5, abs=2e-5)
 
 
 def test_scoring_pads_little(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
