@@ -61,7 +61,8 @@ on idle cores to see it on your own machine.
   what is written if it ended now; Transformers wants as many outputs as the beam is wide for that. Both are also run to
   the last, until nothing better can come (`exact`: `--stopping exact`, `early_stopping="never"`).
 - **Rounds**: everything runs once, one after the other. Then all again but peers that are not among the best two of
-  what they are compared in, nor named by what was aimed at: these have one round. Figures are medians over the rounds, ± is half of what lies between
+  what they are compared in, nor named by what was aimed at: these have one round.
+  Figures are medians over the rounds, ± is half of what lies between
   the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1
   regard is faster.
 """
