@@ -121,10 +121,18 @@ def goals(record: Record) -> list[Goal]:
 
 def training_goals(record: Record) -> list[Goal]:
     a, b, c = (ours(record, name) for name in ("A", "B", "C"))
+    plain = ours(record, "A", "float32")
     same = peers(record, "B", precision=faster(record, "B"))
     return [
         Goal("training A, best peer at its defaults", 1.5, a.over(peers(record, "A", tuned=False)), 1.8),
         Goal("training A, best peer, allocator tuned", 1.2, a.over(peers(record, "A", tuned=True)), 1.5),
+        *(
+            Goal(f"training A in float32, best peer{told}", aim, plain.over(peers(record, "A", tuned=tuned)), stretch)
+            for told, tuned, aim, stretch in (
+                (" at its defaults", False, 1.5, 1.8),
+                (", allocator tuned", True, 1.2, 1.5),
+            )
+        ),
         Goal("training B, best peer at its defaults", 1.3, b.over(peers(record, "B", tuned=False)), 1.6),
         Goal("training C, best peer at its defaults", 2.4, c.over(peers(record, "C", tuned=False)), 3.0),
         Goal("training B, best peer in the same precision", 1.1, b.over(same), 1.3),
