@@ -46,7 +46,7 @@ def train(way: str, seed: int, corpus: Corpus, folder: Path) -> dict[str, Any]:
         SHAPES["A"], corpus, folder / "run", steps=STEPS, rate=0.002, test="valid"
     )
     recipe["seed"] = seed
-    recipe["data"]["valid"] = recipe["data"]["test"]
+    recipe["data"]["valid"] = list(recipe["data"]["test"])  # YAML would write a second name of one list
     recipe["search"] = {"beam": 5, "max_length": 100}
     recipe["training"] |= settings
     folder.mkdir(parents=True, exist_ok=True)
