@@ -19,6 +19,9 @@ HERE = Path(__file__).resolve().parent
 PANEL, PLOT, LEFT, TOP, LEGEND = 470, 230, 66, 44, 23
 """Of a panel: its width, the height of its plot, the room for labels left and above, the height of a legend's line."""
 
+APART = 52
+"""Between two labels below a plot, at least."""
+
 STYLE = """\
 .rg-paper{fill:var(--paper)}.rg-guide{stroke:var(--soft);stroke-width:1;stroke-dasharray:1 4}
 .rg-explicit{stroke-dasharray:7 4}.rg-drawing .rg-power{font-size:10px;fill:var(--ink)}
@@ -110,6 +113,16 @@ def panel_of(measures: Sequence[Mapping[str, Any]], group: str, quantity: str) -
     return Panel(title=f"{TITLES[group]}: {what}", lines=lines, label=label)
 
 
+def levels(low: float, high: float) -> list[float]:
+    """Round values between two powers of ten: the powers themselves, or steps of 1, 2 and 5 where these are few."""
+    powers = range(math.floor(low), math.floor(high) + 1)
+    for steps in ((1,), (1, 2, 5)):
+        found = [step * 10.0**power for power in powers for step in steps if low <= math.log10(step) + power <= high]
+        if len(found) > 1:
+            break
+    return found
+
+
 def drawn(panel: Panel) -> list[str]:
     """A panel with its upper left corner at (0, 0)."""
     xs = [math.log2(x) for line in panel.lines for x, _ in line.points]
@@ -121,18 +134,22 @@ def drawn(panel: Panel) -> list[str]:
         return LEFT + (x - left) / (right - left) * wide, floor - (y - low) / (high - low) * PLOT
 
     parts = [f'<text class="rg-title" x="4" y="20">{escape(panel.title)}</text>']
-    for power in range(math.ceil(low), math.floor(high) + 1):
-        y = place(left, power)[1]
+    for value in levels(low, high):
+        y = place(left, math.log10(value))[1]
         parts += [
             f'<line class="rg-grid" x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + wide}" y2="{y:.1f}"/>',
             f'<text class="rg-soft" x="{LEFT - 8}" y="{y:.1f}" text-anchor="end" dominant-baseline="central">'
-            f"{panel.label(10.0**power)}</text>",
+            f"{panel.label(value)}</text>",
         ]
     parts.append(f'<line class="rg-axis" x1="{LEFT}" y1="{floor}" x2="{LEFT + wide}" y2="{floor}"/>')
+    every = math.ceil(APART * (round(right) - round(left)) / wide)
     for number in range(round(left), round(right) + 1):
         x = place(number, low)[0]
         parts.append(f'<line class="rg-axis" x1="{x:.1f}" y1="{floor}" x2="{x:.1f}" y2="{floor + 4}"/>')
-        parts.append(f'<text class="rg-soft" x="{x:.1f}" y="{floor + 18}" text-anchor="middle">{2**number}</text>')
+        if (round(right) - number) % every == 0:
+            parts.append(
+                f'<text class="rg-soft" x="{x:.1f}" y="{floor + 18}" text-anchor="middle">{2**number:,}</text>'
+            )
     parts += guides(place, (left, right, low, high))
     for line in panel.lines:
         parts += drawn_line(panel, line, place)
