@@ -1,15 +1,16 @@
 """The native engine on trained runs: held against torch, timed beside CTranslate2, torch and the machine's limit.
 
-    python benchmarks/engine.py A=RUN B=RUN C=RUN inflection=RUN   hold all of them, time A, B and C
+    python benchmarks/engine.py --train                            train runs, hold all of them, time A, B and C
+    python benchmarks/engine.py --train A=RUN                      the same with a run that is there
+    python benchmarks/engine.py A=RUN B=RUN C=RUN inflection=RUN   these runs only
     python benchmarks/engine.py ... --set inflection=FILE          another test set than the run's own
     python benchmarks/engine.py ... --kinds held                   agreement only (held, speed)
     python benchmarks/engine.py ... --minutes 30                   begin no round that would end later; goes on later
     python benchmarks/engine.py ... --quick                        a few sentences, into FOLDER: does everything work?
     python benchmarks/engine.py --page                             only write docs/engine_speed.md from the record
 
-A, B and C are the models of `benchmarks/speed.py` (`--prepare` trains them briefly); others have no speeds to be
-compared with. Results are kept after every run and round in benchmarks/engine.json: what was stopped goes on. Needs
-idle cores and the package ctranslate2.
+A, B and C have the sizes of `benchmarks/speed.py`; others have no speeds to be compared with. Results are kept after
+every run and round in benchmarks/engine.json: what was stopped goes on. Needs idle cores and the package ctranslate2.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from engines.agreement import held, natively, sample
 from engines.limit import limit
 from engines.page import PAGE, write_page
 from engines.speed import QUICK, Amount, Work, is_transformer, latency, turn
+from engines.training import NAMES, train
 from peers.record import Record, keep, machine, put
 from peers.shapes import SHAPES
 
@@ -126,6 +128,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument("runs", nargs="*", metavar="NAME=RUN", help="trained runs; A, B and C are timed, too")
+    parser.add_argument("--train", action="store_true", help="train what is not named; 90 minutes, goes on later")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=FILE", help="pairs for a run")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs/engine", help="for engine files and exports")
     parser.add_argument("--results", type=Path, help="benchmarks/engine.json; in --quick FOLDER/engine.json")
@@ -162,8 +165,10 @@ def main() -> None:
     if reason := available():
         raise SystemExit(f"the native engine cannot be measured: {reason}")
     runs = {name: Path(run).resolve() for name, run in named(options.runs).items()}
+    if options.train:
+        runs |= train([name for name in NAMES if name not in runs], options.folder, threads=options.threads)
     if not runs:
-        raise SystemExit("name trained runs: A=RUN B=RUN ...")
+        raise SystemExit("name trained runs: A=RUN B=RUN ..., or give --train")
     sets = named(options.set)
     record = begin(options)
     hold(runs, sets, record, options)

@@ -1,6 +1,6 @@
 """Whether what makes training fast changes what is learned: one training in several ways, their losses side by side.
 
-    python benchmarks/same_learning.py            about 20 minutes on two cores; goes on where it stopped
+    python benchmarks/same_learning.py            about 25 minutes on two cores; goes on where it stopped
     python benchmarks/same_learning.py --page     no training: write the table of docs/training.md again
 
 Model A of benchmarks/speed.py on Multi30k, English to German, judged on validation data. Each way drops numbers of its
@@ -40,7 +40,7 @@ WAYS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
 
 
 def train(way: str, seed: int, corpus: Corpus, folder: Path) -> dict[str, Any]:
-    """Losses by step, loss and BLEU on validation data, tokens per second."""
+    """Losses by step, loss and BLEU on validation data."""
     environment, settings = WAYS[way]
     recipe: dict[str, Any] = configs.regard_recipe(
         SHAPES["A"], corpus, folder / "run", steps=STEPS, rate=0.002, test="valid"
@@ -60,7 +60,6 @@ def train(way: str, seed: int, corpus: Corpus, folder: Path) -> dict[str, Any]:
         "losses": {str(one["step"]): one["loss"] for one in steps},
         "validation": next(one["loss"] for one in reversed(log) if one.get("event") == "validation"),
         "BLEU": metrics["BLEU"]["value"],
-        "rate": statistics.median(one["tokens_per_second"] for one in steps),
     }
 
 
@@ -72,7 +71,7 @@ def apart(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 def of_seeds(runs: Sequence[Mapping[str, Any]], name: str) -> str:
     values = [float(run[name]) for run in runs]
-    return f"{statistics.mean(values):.3f}" if name == "validation" else f"{statistics.mean(values):,.1f}"
+    return f"{statistics.mean(values):.{3 if name == 'validation' else 1}f}"
 
 
 def table(record: Mapping[str, Any]) -> str:
@@ -84,13 +83,13 @@ def table(record: Mapping[str, Any]) -> str:
         "square of what is between their losses, step by step), and their BLEU "
         f"{abs(plain[0]['BLEU'] - plain[1]['BLEU']):.1f}.",
         "",
-        "| way | losses apart from the plain way's with the same seed | validation loss | validation BLEU | tokens/s |",
-        "|---|---|---|---|---|",
+        "| way | losses apart from the plain way's with the same seed | validation loss | validation BLEU |",
+        "|---|---|---|---|",
     ]
     for way, runs in record["ways"].items():
         pairs = zip(runs, plain, strict=True)
         between = "" if way == PLAIN else ", ".join(f"{apart(one['losses'], two['losses']):.3f}" for one, two in pairs)
-        cells = [of_seeds(runs, name) for name in ("validation", "BLEU", "rate")]
+        cells = [of_seeds(runs, name) for name in ("validation", "BLEU")]
         lines.append(f"| {way} | {between} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

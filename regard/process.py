@@ -53,6 +53,16 @@ def keep_heap() -> None:
         return
 
 
+def give_back() -> None:
+    """Let the system have what is free in the heap."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except (OSError, AttributeError):  # not glibc
+        return
+
+
 def memory_now() -> int:
     """Bytes that are held in memory, 0 where the system does not tell."""
     try:

@@ -98,7 +98,8 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
             if target.exists() and target.stat().st_mtime > _changed(source):
                 continue
             flags = [*FLAGS, *QUIET, *instructions(source.stem), *extra]
-            flags += ["-mavx512vl", "-mavx512vnni"] if vnni_256 and source.stem == "kernels_avx_vnni" else []
+            if vnni_256 and source.stem == "kernels_avx_vnni":  # nor may the compiler choose the other spelling
+                flags = [flag for flag in flags if flag != "-mavxvnni"] + ["-mavx512vl", "-mavx512vnni"]
             _run([*compiler(), *flags, "-c", str(source), "-o", str(target)])
         if not library.exists() or library.stat().st_mtime < max(path.stat().st_mtime for path in built):
             linked = library.with_name(f".{library.name}.{os.getpid()}")

@@ -31,6 +31,7 @@ from regard.training import (
     Validated,
     Warned,
 )
+from regard.training.heap import HeapWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,7 @@ def watch(
     page = LiveReport(folder, model, prepared)
     board = [TensorBoardWriter(folder.path / "tensorboard")] if section.tensorboard else []
     return Watching(
-        [LogWriter(folder.log), page, *board, *observers],
+        [LogWriter(folder.log), page, HeapWatch(), *board, *observers],
         page=page,
         judge=judge,
         system=model.system,

@@ -176,7 +176,6 @@ static inline void tile(const Rows& rows, const Weights& weights, int64_t panel,
 }
 
 static inline const float* residual_of(const Store& store, int64_t row, int64_t first) {
-  if (store.residuals) return store.residuals[row] + first;
   return store.residual ? store.residual + row * store.residual_stride + first : nullptr;
 }
 

@@ -42,7 +42,6 @@ struct Store {
   int64_t stride = 0;
   const float* residual = nullptr;
   int64_t residual_stride = 0;
-  const float* const* residuals = nullptr;  // of each row, in the place of `residual`
   Activation activation = Activation::none;
 };
 

@@ -26,94 +26,103 @@ Cell Cell::load(const File& file, const std::string& name, CellKind kind, int64_
   return cell;
 }
 
-const float* Cell::made(const Machine& machine, CellRoom& room, const Given& given, int64_t rows) const {
-  if (given.products && !given.linear) return given.products;
-  int64_t across = blocks() * width;
-  float* out = room.given.need(rows * across);
-  if (given.linear) {
-    Store store;
-    store.out = out;
-    store.stride = store.residual_stride = across;
-    store.residual = given.products;
-    store.residuals = given.each;
-    machine.kernels.product(*given.rows, given.linear->weights, store);
-    return out;
+void Cell::step(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows, float* out,
+                int64_t stride) const {
+  switch (kind) {
+    case CellKind::elman:
+    case CellKind::lstm: return step_added(machine, room, given, past, rows, out, stride);
+    case CellKind::gru: return step_gru(machine, room, given, past, rows, out, stride);
+    case CellKind::gru_cho: return step_cho(machine, room, given, past, rows, out, stride);
   }
-  for (int64_t row = 0; row < rows; ++row)
-    std::memcpy(out + row * across, given.each[row], sizeof(float) * across);
+}
+
+static void add(const float* one, const float* other, int64_t count, float* out) {
+  for (int64_t place = 0; place < count; ++place) out[place] = one[place] + other[place];
+}
+
+const float* Cell::carried(const Machine& machine, CellRoom& room, const Given& given) const {
+  if (!given.linear) return nullptr;
+  float* out = room.carried.need(given.carried->count * blocks() * width);
+  given.linear->run(machine, *given.carried, out);
   return out;
 }
 
-float* Cell::total(const Machine& machine, CellRoom& room, const Given& given, const Rows& states) const {
-  int64_t across = blocks() * width;
-  Store store;
-  store.out = room.total.need(states.count * across);
-  store.stride = store.residual_stride = across;
-  store.residual = given.products;
-  store.residuals = given.each;
-  if (given.linear)
-    machine.kernels.product_sum(states, recurrent.weights, *given.rows, given.linear->weights, store);
-  else
-    machine.kernels.product(states, recurrent.weights, store);
-  return store.out;
-}
-
-void Cell::step(const Machine& machine, CellRoom& room, const Given& given, int64_t rows, const float* state,
-                int64_t stride, float* out, int64_t out_stride) const {
+// Cells that read the sum of all products.
+void Cell::step_added(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows,
+                      float* out, int64_t stride) const {
   const Kernels& kernels = machine.kernels;
-  Rows states = machine.rows(room.bytes, state, rows, width, stride);
   int64_t across = blocks() * width;
-  float* whole = nullptr;
-  const float* products = nullptr;
-  switch (kind) {
-    case CellKind::elman:
-      whole = total(machine, room, given, states);
-      kernels.activate(whole, rows * width, Activation::tanh);
-      for (int64_t row = 0; row < rows; ++row)
-        std::memcpy(out + row * out_stride, whole + row * width, sizeof(float) * width);
-      return;
-    case CellKind::lstm:
-      whole = total(machine, room, given, states);
-      for (int64_t row = 0; row < rows; ++row)
-        kernels.lstm(whole + row * across, state + row * stride + width, width, out + row * out_stride,
-                     out + row * out_stride + width);
-      return;
-    case CellKind::gru:
-      products = made(machine, room, given, rows);
-      whole = room.total.need(rows * across);
-      recurrent.run(machine, states, whole);
-      for (int64_t row = 0; row < rows; ++row)
-        kernels.gru(products + row * across, whole + row * across, state + row * stride, width,
-                    out + row * out_stride);
-      return;
-    case CellKind::gru_cho:
-      step_cho(machine, room, made(machine, room, given, rows), states, state, stride, out, out_stride);
+  Rows states = machine.rows(room.bytes, past.states, past.count, width, past.stride);
+  Store store;
+  store.out = room.total.need(past.count * across);
+  store.stride = across;
+  if (given.linear)
+    kernels.product_sum(states, recurrent.weights, *given.carried, given.linear->weights, store);
+  else
+    kernels.product(states, recurrent.weights, store);
+  float* whole = room.given.need(across);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t place = past.place(row);
+    float* to = out + row * stride;
+    const float* total = store.out + place * across;
+    if (kind == CellKind::elman) {
+      add(total, given.of(row, across), across, to);
+      kernels.activate(to, width, Activation::tanh);
+      continue;
+    }
+    add(total, given.of(row, across), across, whole);
+    kernels.lstm(whole, past.states + place * past.stride + width, width, to, to + width);
   }
 }
 
-void Cell::step_cho(const Machine& machine, CellRoom& room, const float* products, const Rows& states,
-                    const float* state, int64_t stride, float* out, int64_t out_stride) const {
+void Cell::step_gru(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows,
+                    float* out, int64_t stride) const {
+  int64_t across = blocks() * width;
+  float* total = room.total.need(past.count * across);
+  recurrent.run(machine, machine.rows(room.bytes, past.states, past.count, width, past.stride), total);
+  const float* more = carried(machine, room, given);
+  float* whole = room.given.need(across);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t place = past.place(row);
+    const float* products = given.of(row, across);
+    if (more) {
+      add(more + place * across, products, across, whole);
+      products = whole;
+    }
+    machine.kernels.gru(products, total + place * across, past.states + place * past.stride, width, out + row * stride);
+  }
+}
+
+void Cell::step_cho(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows,
+                    float* out, int64_t stride) const {
   const Kernels& kernels = machine.kernels;
-  int64_t rows = states.count;
-  float* total = room.total.need(rows * 2 * width);
-  Store store;  // the gates: two blocks of three
-  store.out = total;
-  store.stride = 2 * width;
-  store.residual = products;
-  store.residual_stride = blocks() * width;
-  kernels.product(states, gates.weights, store);
+  int64_t across = blocks() * width, gated = 2 * width;
+  float* total = room.total.need(past.count * gated + gated);
+  float* whole = total + past.count * gated;
+  gates.run(machine, machine.rows(room.bytes, past.states, past.count, width, past.stride), total);
+  const float* more = carried(machine, room, given);
+  float* products = room.given.need(rows * across);
   float* reset = room.reset.need(rows * width);
   float* update = room.update.need(rows * width);
-  for (int64_t row = 0; row < rows; ++row)
-    kernels.gru_cho_gates(total + row * 2 * width, state + row * stride, width, reset + row * width,
-                          update + row * width);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t place = past.place(row);
+    float* own = products + row * across;
+    if (more)
+      add(more + place * across, given.of(row, across), across, own);
+    else
+      std::memcpy(own, given.of(row, across), sizeof(float) * across);
+    add(total + place * gated, own, gated, whole);
+    kernels.gru_cho_gates(whole, past.states + place * past.stride, width, reset + row * width, update + row * width);
+  }
+  Store store;
   store.out = room.candidate.need(rows * width);
   store.stride = width;
-  store.residual = products + 2 * width;
+  store.residual = products + gated;
+  store.residual_stride = across;
   kernels.product(machine.rows(room.reset_bytes, reset, rows, width), candidate.weights, store);
   for (int64_t row = 0; row < rows; ++row)
-    kernels.gru_cho_blend(store.out + row * width, state + row * stride, update + row * width, width,
-                          out + row * out_stride);
+    kernels.gru_cho_blend(store.out + row * width, past.states + past.place(row) * past.stride, update + row * width,
+                          width, out + row * stride);
 }
 
 Network Network::load(const File& file, const std::string& side, const std::string& name, int64_t input_width,
@@ -134,7 +143,7 @@ Network Network::load(const File& file, const std::string& side, const std::stri
   return network;
 }
 
-void Network::step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states, float* out,
+void Network::step(const Machine& machine, Room& room, Given given, const Past& past, int64_t rows, float* out,
                    float* said, int64_t stride) const {
   int64_t state = state_width(), each = parts() * width;
   const float* read = nullptr;
@@ -145,7 +154,9 @@ void Network::step(const Machine& machine, Room& room, Given given, int64_t rows
       layer.inputs.run(machine, machine.rows(room.bytes, read, rows, width), made);
       given = Given{made};
     }
-    layer.cell.step(machine, room.cell, given, rows, states + index * each, state, out + index * each, state);
+    Past own = past;
+    own.states += index * each;
+    layer.cell.step(machine, room.cell, given, own, rows, out + index * each, state);
     bool last = index + 1 == layer_count;
     float* to = last ? said : room.read[index % 2].need(rows * width);
     int64_t across = last ? stride : width;

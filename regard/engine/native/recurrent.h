@@ -7,16 +7,28 @@ namespace regard {
 
 enum class CellKind : int64_t { elman = 0, lstm = 1, gru = 2, gru_cho = 3 };
 
-// What its input gives to a step of a cell: for each row [blocks * width], and a product on top of it where there is one.
+// What rows go on from. In a beam several rows often have one past; what depends on it alone is made once for them.
+struct Past {
+  const float* states = nullptr;  // [count], `stride` apart
+  int64_t count = 0, stride = 0;
+  const int32_t* of = nullptr;  // which of them is a row's; null: each row has its own
+
+  int64_t place(int64_t row) const { return of ? of[row] : row; }
+};
+
+// What its input gives to a step of a cell: [blocks * width] for each row, and for each past a product on top of it
+// where there is one.
 struct Given {
-  const float* products = nullptr;       // one behind the other, or
-  const float* const* each = nullptr;    // of each row
-  const Rows* rows = nullptr;            // and
+  const float* products = nullptr;     // of rows, one behind the other, or
+  const float* const* each = nullptr;  // of each row
+  const Rows* carried = nullptr;       // of pasts, and
   const Linear* linear = nullptr;
+
+  const float* of(int64_t row, int64_t across) const { return each ? each[row] : products + row * across; }
 };
 
 struct CellRoom {
-  Buffer<float> given, total, update, reset, candidate;
+  Buffer<float> given, total, carried, update, reset, candidate;
   Bytes bytes, reset_bytes;
 };
 
@@ -29,17 +41,18 @@ struct Cell {
   static Cell load(const File& file, const std::string& name, CellKind kind, int64_t width, bool quantised);
   int64_t parts() const { return kind == CellKind::lstm ? 2 : 1; }
   int64_t blocks() const;
-  // States lie `stride` apart.
-  void step(const Machine& machine, CellRoom& room, const Given& given, int64_t rows, const float* state,
-            int64_t stride, float* out, int64_t out_stride) const;
+  void step(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows, float* out,
+            int64_t stride) const;
 
  private:
-  // [rows][blocks * width] of what is given.
-  const float* made(const Machine& machine, CellRoom& room, const Given& given, int64_t rows) const;
-  // What is given, and the product with the states.
-  float* total(const Machine& machine, CellRoom& room, const Given& given, const Rows& states) const;
-  void step_cho(const Machine& machine, CellRoom& room, const float* products, const Rows& states, const float* state,
-                int64_t stride, float* out, int64_t out_stride) const;
+  void step_added(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows,
+                  float* out, int64_t stride) const;
+  void step_gru(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows, float* out,
+                int64_t stride) const;
+  void step_cho(const Machine& machine, CellRoom& room, const Given& given, const Past& past, int64_t rows, float* out,
+                int64_t stride) const;
+  // The product that each past is given; null: none.
+  const float* carried(const Machine& machine, CellRoom& room, const Given& given) const;
 };
 
 struct RecurrentLayer {
@@ -64,9 +77,9 @@ struct Network {
     Buffer<float> products, read[2];
     Bytes bytes;
   };
-  // One step: what is given to the first layer, states [rows][layers][parts][width] -> new states, and what the last
+  // One step: what is given to the first layer, states [layers][parts][width] -> new states [rows], and what the last
   // layer says, `stride` from row to row.
-  void step(const Machine& machine, Room& room, Given given, int64_t rows, const float* states, float* out, float* said,
+  void step(const Machine& machine, Room& room, Given given, const Past& past, int64_t rows, float* out, float* said,
             int64_t stride) const;
 };
 

@@ -12,28 +12,32 @@ enum class Bridge : int64_t { finals = 0, transformed = 1, nothing = 2 };
 
 // Of each pair of sums of products, the larger.
 struct Maxout {
-  Linear parts[3];
+  Linear state, token, context;
   int64_t width = 0;
 
-  static Maxout load(const File& file, const std::string& name, const int64_t (&inputs)[3], int64_t width,
-                     bool quantised) {
+  static Maxout load(const File& file, const std::string& name, int64_t state_width, int64_t token_width,
+                     int64_t context_width, int64_t width, bool quantised) {
     Maxout maxout;
     maxout.width = width;
-    for (int part = 0; part < 3; ++part)
-      maxout.parts[part] =
-          Linear::load(file, name + "." + std::to_string(part), inputs[part], 2 * width, quantised);
+    maxout.state = Linear::load(file, name + ".0", state_width, 2 * width, quantised);
+    maxout.token = Linear::load(file, name + ".1", token_width, 2 * width, quantised);
+    maxout.context = Linear::load(file, name + ".2", context_width, 2 * width, quantised);
     return maxout;
   }
 
-  void run(const Machine& machine, Buffer<float> (&room)[2], const Rows (&inputs)[3], float* out) const {
-    int64_t count = inputs[0].count;
-    float* first = room[0].need(count * 2 * width);
-    float* second = room[1].need(count * 2 * width);
-    parts[0].run(machine, inputs[0], first);
-    parts[1].run(machine, inputs[1], second, Activation::none, first);
-    parts[2].run(machine, inputs[2], first, Activation::none, second);
-    for (int64_t place = 0; place < count * width; ++place)
-      out[place] = std::max(first[2 * place], first[2 * place + 1]);
+  // [2 * width] of each state and its context.
+  const float* carried(const Machine& machine, Buffer<float>& room, const Rows& states, const Rows& contexts) const {
+    Store store;
+    store.out = room.need(states.count * 2 * width);
+    store.stride = 2 * width;
+    machine.kernels.product_sum(states, state.weights, contexts, context.weights, store);
+    return store.out;
+  }
+
+  // With the product of the token.
+  void larger(const float* carried, const float* token, float* out) const {
+    for (int64_t column = 0; column < width; ++column)
+      out[column] = std::max(carried[2 * column] + token[2 * column], carried[2 * column + 1] + token[2 * column + 1]);
   }
 };
 
@@ -58,7 +62,7 @@ class RecurrentDecoder : public Decoder {
     load_bridge(file, quantised, encoder);
     if (wiring == Wiring::attentive || wiring == Wiring::bahdanau) load_attention(file, quantised, encoder);
     if (wiring == Wiring::bahdanau || wiring == Wiring::every_step)
-      deep = Maxout::load(file, "decoder.deep", {width, embedding.width, context_width}, hidden_width, quantised);
+      deep = Maxout::load(file, "decoder.deep", width, embedding.width, context_width, hidden_width, quantised);
     if (wiring == Wiring::initial && hidden_width != width) throw Refused("the output reads states of another width");
   }
 
@@ -108,7 +112,8 @@ class RecurrentDecoding : public Decoding {
         machine_(machine),
         state_width_(decoder.network.state_width()),
         slots_(slots),
-        token_products_(machine, decoder.embedding, decoder.network.layers[0].inputs) {}
+        token_products_(machine, decoder.embedding, decoder.network.layers[0].inputs),
+        deep_products_(machine, decoder.embedding, decoder.deep.token) {}
 
   void start(const Memory& memory, const std::vector<int64_t>& slots) override {
     if (attends()) {
@@ -147,7 +152,7 @@ class RecurrentDecoding : public Decoding {
   Rows step(const std::vector<StepRow>& rows) override {
     int64_t count = static_cast<int64_t>(rows.size());
     gather(rows);
-    if (decoder_.feeding) fed_rows_ = fed(rows);  // before there is room for what is said now
+    if (decoder_.feeding) fed_rows_ = fed();  // before there is room for what is said now
     next_.need(count * state_width_);
     float* hidden = hidden_.need(count * decoder_.hidden_width);
     switch (decoder_.wiring) {
@@ -162,7 +167,9 @@ class RecurrentDecoding : public Decoding {
   void release(int64_t) override {}
 
   const float* weights(int64_t row) const override {
-    return attends() && weighs ? attention_.weights.get() + attention_.weight_starts[row] : nullptr;
+    if (!attends() || !weighs) return nullptr;
+    int64_t place = decoder_.wiring == Wiring::bahdanau ? past_of_[row] : row;  // which queries have attended
+    return attention_.weights.get() + attention_.weight_starts[place];
   }
 
  private:
@@ -173,46 +180,63 @@ class RecurrentDecoding : public Decoding {
 
   bool attends() const { return decoder_.wiring == Wiring::attentive || decoder_.wiring == Wiring::bahdanau; }
 
-  // The states of the rows that are continued.
+  static void count_in(std::vector<Group>* groups, int64_t slot, int64_t place) {
+    if (groups->empty() || groups->back().slot != slot) groups->push_back(Group{slot, place, 0});
+    ++groups->back().count;
+  }
+
+  // The states that rows go on from, each once, and whose they are.
   void gather(const std::vector<StepRow>& rows) {
     int64_t count = static_cast<int64_t>(rows.size());
-    float* states = states_.need(count * state_width_);
-    groups_.clear();
+    row_groups_.clear();
+    past_groups_.clear();
+    past_from_.clear();
+    past_of_.resize(count);
     held_.assign(slots_.size(), nullptr);
+    float* states = states_.need(count * state_width_);
     for (int64_t index = 0; index < count; ++index) {
       const StepRow& row = rows[index];
-      const float* from = row.from < 0 ? slots_[row.slot].first.get() : next_.get() + row.from * state_width_;
-      std::memcpy(states + index * state_width_, from, sizeof(float) * state_width_);
-      if (groups_.empty() || groups_.back().slot != row.slot) groups_.push_back(Group{row.slot, index, 0});
-      ++groups_.back().count;
+      bool begins = row_groups_.empty() || row_groups_.back().slot != row.slot;
+      count_in(&row_groups_, row.slot, index);
       held_[row.slot] = &slots_[row.slot].held;
+      auto of_sentence = begins ? past_from_.end() : past_from_.begin() + past_groups_.back().first;
+      auto found = std::find(of_sentence, past_from_.end(), row.from);
+      int64_t place = found - past_from_.begin();
+      past_of_[index] = static_cast<int32_t>(place);
+      if (found != past_from_.end()) continue;
+      past_from_.push_back(row.from);
+      count_in(&past_groups_, row.slot, place);
+      const float* from = row.from < 0 ? slots_[row.slot].first.get() : next_.get() + row.from * state_width_;
+      std::memcpy(states + place * state_width_, from, sizeof(float) * state_width_);
     }
   }
 
+  int64_t pasts() const { return static_cast<int64_t>(past_from_.size()); }
+
   // What was said last, where it is fed back; nothing in the beginning. The output has rounded it already.
-  Rows fed(const std::vector<StepRow>& rows) {
-    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.hidden_width, across = (width + 63) / 64 * 64;
+  Rows fed() {
+    int64_t count = pasts(), width = decoder_.hidden_width, across = (width + 63) / 64 * 64;
     Rows made;
     made.count = count;
     made.width = made.stride = width;
     if (!machine_.quantised) {
       float* out = fed_.need(count * width);
       std::fill_n(out, count * width, 0.0f);
-      for (int64_t row = 0; row < count; ++row)
-        if (rows[row].from >= 0)
-          std::memcpy(out + row * width, hidden_.get() + rows[row].from * width, sizeof(float) * width);
+      for (int64_t place = 0; place < count; ++place)
+        if (past_from_[place] >= 0)
+          std::memcpy(out + place * width, hidden_.get() + past_from_[place] * width, sizeof(float) * width);
       made.floats = out;
       return made;
     }
     uint8_t* bytes = bytes_[0].bytes.need(count * across);
     float* scales = bytes_[0].scales.need(count);
-    for (int64_t row = 0; row < count; ++row) {
-      bool first = rows[row].from < 0;
-      scales[row] = first ? 0.0f : bytes_[3].scales.get()[rows[row].from];
-      if (first)
-        std::fill_n(bytes + row * across, across, uint8_t{128});
+    for (int64_t place = 0; place < count; ++place) {
+      int64_t from = past_from_[place];
+      scales[place] = from < 0 ? 0.0f : bytes_[3].scales.get()[from];
+      if (from < 0)
+        std::fill_n(bytes + place * across, across, uint8_t{128});
       else
-        std::memcpy(bytes + row * across, bytes_[3].bytes.get() + rows[row].from * across, (width + 3) / 4 * 4);
+        std::memcpy(bytes + place * across, bytes_[3].bytes.get() + from * across, (width + 3) / 4 * 4);
     }
     made.bytes = bytes;
     made.byte_stride = across;
@@ -221,17 +245,18 @@ class RecurrentDecoding : public Decoding {
   }
 
   void advance(int64_t count, const Given& given, float* said, int64_t stride) {
-    decoder_.network.step(machine_, room_, given, count, states_.get(), next_.get(), said, stride);
+    Past past{states_.get(), pasts(), state_width_, past_of_.data()};
+    decoder_.network.step(machine_, room_, given, past, count, next_.get(), said, stride);
   }
 
   // Contexts of queries, with the output projection where there is one.
-  void contexts(const Rows& queries, float* out, int64_t stride) {
+  void contexts(const Rows& queries, const std::vector<Group>& groups, float* out, int64_t stride) {
     attention_.weighs = weighs;
     const MemoryAttention& attention = decoder_.attention;
-    if (!attention.has_output) return attention.contexts(machine_, attention_, queries, groups_, held_, out, stride);
+    if (!attention.has_output) return attention.contexts(machine_, attention_, queries, groups, held_, out, stride);
     int64_t width = attention.heads * attention.value_width;
     float* found = contexts_.need(queries.count * width);
-    attention.contexts(machine_, attention_, queries, groups_, held_, found, width);
+    attention.contexts(machine_, attention_, queries, groups, held_, found, width);
     Store store;
     store.out = out;
     store.stride = stride;
@@ -243,52 +268,55 @@ class RecurrentDecoding : public Decoding {
     advance(count, Given{nullptr, token_products_.of(rows)}, hidden, decoder_.hidden_width);
   }
 
-  Rows embedded(const std::vector<StepRow>& rows) {
-    int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
-    float* out = embedded_.need(count * width);
-    for (int64_t row = 0; row < count; ++row) decoder_.embedding.look_up(rows[row].token, out + row * width);
-    return machine_.rows(bytes_[0], out, count, width);
-  }
-
   void attentive(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size());
     Given given{nullptr, token_products_.of(rows)};
     if (decoder_.feeding) {
-      given.rows = &fed_rows_;
+      given.carried = &fed_rows_;
       given.linear = &decoder_.from_fed;
     }
     int64_t width = decoder_.network.width, across = width + decoder_.context_width;
     float* both = decoder_.projects ? joined_.need(count * across) : hidden;
     float* said = both + (decoder_.side_by_side ? 0 : decoder_.context_width);
     advance(count, given, said, across);
-    contexts(machine_.rows(bytes_[1], said, count, width, across), both + (decoder_.side_by_side ? width : 0), across);
+    contexts(machine_.rows(bytes_[1], said, count, width, across), row_groups_,
+             both + (decoder_.side_by_side ? width : 0), across);
     if (decoder_.projects)
       decoder_.combine.run(machine_, machine_.rows(bytes_[2], both, count, across), hidden,
                            decoder_.side_by_side ? Activation::none : Activation::tanh);
   }
 
+  // Of each row, from what its past gives (null: what it gives itself) and its token.
+  void deep(const std::vector<StepRow>& rows, const float* carried, const int32_t* past_of, float* hidden) {
+    const float* const* tokens = deep_products_.of(rows);
+    int64_t width = decoder_.hidden_width;
+    for (int64_t row = 0; row < static_cast<int64_t>(rows.size()); ++row) {
+      int64_t place = past_of ? past_of[row] : row;
+      decoder_.deep.larger(carried + place * 2 * width, tokens[row], hidden + row * width);
+    }
+  }
+
   void bahdanau(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.network.width;
     int64_t last = (decoder_.network.layer_count - 1) * decoder_.network.parts() * width;
-    Rows before = machine_.rows(before_bytes_, states_.get() + last, count, width, state_width_);
-    float* found = joined_.need(count * decoder_.context_width);
-    contexts(before, found, decoder_.context_width);
-    Rows context = machine_.rows(context_bytes_, found, count, decoder_.context_width);
+    Rows before = machine_.rows(before_bytes_, states_.get() + last, pasts(), width, state_width_);
+    float* found = joined_.need(pasts() * decoder_.context_width);
+    contexts(before, past_groups_, found, decoder_.context_width);
+    Rows context = machine_.rows(context_bytes_, found, pasts(), decoder_.context_width);
     Given given{nullptr, token_products_.of(rows), &context, &decoder_.from_context};
     advance(count, given, said_.need(count * width), width);
-    decoder_.deep.run(machine_, deep_, {before, embedded(rows), context}, hidden);
+    deep(rows, decoder_.deep.carried(machine_, deep_, before, context), past_of_.data(), hidden);
   }
 
   void every_step(const std::vector<StepRow>& rows, float* hidden) {
     int64_t count = static_cast<int64_t>(rows.size()), width = decoder_.embedding.width;
     int64_t context_width = decoder_.context_width;
-    Rows alone = embedded(rows);
     float* both = joined_.need(count * (width + context_width));
     float* every = contexts_.need(count * context_width);
     for (int64_t row = 0; row < count; ++row) {
       const float* context = slots_[rows[row].slot].context.get();
       float* to = both + row * (width + context_width);
-      std::memcpy(to, embedded_.get() + row * width, sizeof(float) * width);
+      decoder_.embedding.look_up(rows[row].token, to);
       std::memcpy(to + width, context, sizeof(float) * context_width);
       std::memcpy(every + row * context_width, context, sizeof(float) * context_width);
     }
@@ -297,23 +325,24 @@ class RecurrentDecoding : public Decoding {
     linear.run(machine_, machine_.rows(bytes_[1], both, count, width + context_width), made);
     float* said = said_.need(count * decoder_.network.width);
     advance(count, Given{made}, said, decoder_.network.width);
-    decoder_.deep.run(machine_, deep_,
-                      {machine_.rows(before_bytes_, said, count, decoder_.network.width), alone,
-                       machine_.rows(context_bytes_, every, count, context_width)},
-                      hidden);
+    Rows states = machine_.rows(before_bytes_, said, count, decoder_.network.width);
+    Rows contexts = machine_.rows(context_bytes_, every, count, context_width);
+    deep(rows, decoder_.deep.carried(machine_, deep_, states, contexts), nullptr, hidden);
   }
 
   const RecurrentDecoder& decoder_;
   const Machine& machine_;
   int64_t state_width_;
   std::vector<Slot> slots_;
-  std::vector<Group> groups_;
+  std::vector<Group> row_groups_, past_groups_;
+  std::vector<int32_t> past_of_;    // which past is a row's
+  std::vector<int32_t> past_from_;  // its place in the rows of the step before; -1: the beginning
   std::vector<const Held*> held_;
   Network::Room room_;
   MemoryAttention::Room attention_;
-  TokenProducts token_products_;
+  TokenProducts token_products_, deep_products_;
   Rows fed_rows_;
-  Buffer<float> states_, next_, fed_, hidden_, said_, embedded_, more_, contexts_, joined_, deep_[2];
+  Buffer<float> states_, next_, fed_, hidden_, said_, more_, contexts_, joined_, deep_;
   Bytes bytes_[4], before_bytes_, context_bytes_;
 };
 

@@ -65,7 +65,8 @@ class RecurrentEncoder : public Encoder {
  private:
   struct Work {
     std::vector<int64_t> order;  // the longest sentence first
-    Buffer<float> read, said, products, these, states, next;
+    std::vector<const float*> these;  // what is given to each sentence in one step
+    Buffer<float> read, said, products, states, next;
     Bytes bytes;
     CellRoom cell;
   };
@@ -78,7 +79,7 @@ class RecurrentEncoder : public Encoder {
     int64_t count = memory->sentences(), going = count;
     float* products = work.products.need(rows.count * across);
     layer.inputs.run(machine, rows, products);
-    float* these = work.these.need(count * across);
+    work.these.resize(count);
     std::fill_n(work.states.need(count * state), count * state, 0.0f);
     work.next.need(count * state);
     for (int64_t step = 0; going; ++step) {
@@ -89,9 +90,9 @@ class RecurrentEncoder : public Encoder {
       };
       while (going && length(going - 1) <= step) keep_final(layer, index, direction, work, --going, memory);
       if (!going) break;
-      for (int64_t place = 0; place < going; ++place)
-        std::memcpy(these + place * across, products + item(place) * across, sizeof(float) * across);
-      layer.cell.step(machine, work.cell, Given{these}, going, work.states.get(), state, work.next.get(), state);
+      for (int64_t place = 0; place < going; ++place) work.these[place] = products + item(place) * across;
+      layer.cell.step(machine, work.cell, Given{nullptr, work.these.data()}, Past{work.states.get(), going, state},
+                      going, work.next.get(), state);
       for (int64_t place = 0; place < going; ++place)
         std::memcpy(said + item(place) * memory_width + direction * width, work.next.get() + place * state,
                     sizeof(float) * width);
