@@ -35,6 +35,21 @@ def test_a_row_does_not_know_of_others() -> None:
         assert torch.equal(product(read[:count]), whole[:count])
 
 
+@torch.no_grad()
+def test_few_numbers_of_rows_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a program that is kept."""
+    product, asked = Packed.of(torch.randn(40, 8)), set()
+    real = torch.ops.mkldnn._linear_pointwise
+
+    class Watched:
+        _linear_pointwise = staticmethod(lambda rows, *others: (asked.add(len(rows)), real(rows, *others))[1])
+
+    monkeypatch.setattr(packed.torch.ops, "mkldnn", Watched)
+    for count in range(1, 321):
+        assert product(torch.randn(count, 8)).shape == (count, 40)
+    assert len(asked) == 16 + 19
+
+
 def test_only_large_weights_of_single_precision_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = torch.empty(LEAST // 64, 64)
     assert packs(weight)
