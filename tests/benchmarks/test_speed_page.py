@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from peers import processes
 from peers.cells import OURS, SYSTEMS, Cell, all_cells, settings
 from peers.configs import Steps, eole_config, joeynmt_config, opennmt_config
 from peers.corpus import Corpus, check_pieces
@@ -201,3 +202,8 @@ def test_a_program_is_run_and_watched(tmp_path: Path) -> None:
     assert run(["python3", "-c", two], threads=1, further={}, limit=60, folder=tmp_path).bytes > 50_000_000
     with pytest.raises(Failed, match="exit code -9"):
         run(["python3", "-c", "import time; time.sleep(60)"], threads=1, further={}, limit=0.1, folder=tmp_path)
+
+
+def test_the_end_of_a_program_is_seen_when_it_comes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(processes, "PAUSE", 20.0)
+    assert 0.2 < run(["sleep", "0.2"], threads=1, further={}, limit=60, folder=tmp_path).seconds < 10
