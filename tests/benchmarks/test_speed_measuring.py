@@ -4,9 +4,10 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 from peers import driving
 from peers.cells import settings
 from peers.install import PEERS, run_quietly
@@ -87,6 +88,38 @@ def test_a_setting_is_measured_after_a_first_go(measuring: ModuleType, capsys) -
     assert (told["sentences"], told["tokens"]) == (5, 80)
     assert told["rate"] == pytest.approx(5 / told["seconds"])
     assert told["bytes"] > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"), [([7, 8, 3, 3, 3], 2), ([7, 8, 3, 0, 0], 2), ([7, 8, 9], 3), ([3, 3], 0), ([], 0)]
+)
+def test_tokens_are_counted_up_to_the_first_end(measuring: ModuleType, output: list[int], expected: int) -> None:
+    assert measuring.length_of(output) == expected
+
+
+def test_what_transformers_fills_rows_with_is_not_counted(
+    measuring: ModuleType, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """With 0 for padding, `generate` fills rows up with the end."""
+    found = torch.tensor([[measuring.START, 7, 8, measuring.END, measuring.END], [measuring.START, 7, 8, 9, 9]])
+
+    class Model:
+        generation_config = SimpleNamespace(max_length=20)
+
+        def eval(self) -> "Model":
+            return self
+
+        def generate(self, **_: object) -> torch.Tensor:
+            return found
+
+    transformers = ModuleType("transformers")
+    vars(transformers)["AutoModelForSeq2SeqLM"] = SimpleNamespace(from_pretrained=lambda _: Model())
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    pairs = tmp_path / "test.json"
+    pairs.write_text(json.dumps({"source": [[4], [5]], "target": [[6], [6]]}))
+    wanted = settings(batch=(64,), ends=("natural",), sentences={64: 2})[:1]
+    driver("transformers_decoding").main("model", str(pairs), measuring.read_settings(json.dumps(wanted)))
+    assert json.loads(capsys.readouterr().out)["tokens"] == 2 + 4
 
 
 def test_what_a_failing_command_says_last() -> None:

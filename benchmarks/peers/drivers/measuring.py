@@ -76,6 +76,11 @@ def by_length(rows: Sequence[Ids], batch: int) -> list[list[Ids]]:
     return [order[start : start + batch] for start in range(0, len(order), batch)]
 
 
+def length_of(output: Sequence[int]) -> int:
+    """Tokens before the first end, which is how all systems are counted: what fills a row up may be the end again."""
+    return next((place for place, token in enumerate(output) if token == END), len(output))
+
+
 def reset_peak() -> None:
     """Let the highest resident memory be counted anew (Linux)."""
     try:
