@@ -4,7 +4,7 @@
     python benchmarks/speed.py --prepare           install and train what is decoded with; measure nothing
     python benchmarks/speed.py --minutes 30        end after so long; the same command goes on later
     python benchmarks/speed.py --only regard eole  some systems only
-    python benchmarks/speed.py --kinds train       training only (start, limit, train, decode)
+    python benchmarks/speed.py --kinds train       training only (start, limit, train, memory, decode)
     python benchmarks/speed.py --quick             one round of a few steps, into runs/bench: does everything work?
     python benchmarks/speed.py --page              measure nothing, write docs/performance.md from benchmarks/speed.json
 
@@ -25,10 +25,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
 
 import torch
 from peers import configs
-from peers.cells import OURS, SYSTEMS, Cell, all_cells
+from peers.cells import OURS, SYSTEMS, Cell, Kind, all_cells
 from peers.configs import QUICK_STEPS, Learning, Steps
 from peers.corpus import make_corpus, train_recipe
 from peers.driving import Bench, drive
@@ -163,7 +164,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"how often everything is run; {ROUNDS}, in --quick 1")
     parser.add_argument("--threads", type=int, default=cores, help="of every program; as many as cores")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, metavar="NAME", help=f"of {', '.join(SYSTEMS)}")
-    parser.add_argument("--kinds", nargs="+", choices=("start", "limit", "train", "decode"), help="what is measured")
+    parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), help="what is measured")
     parser.add_argument("--models", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES), help="A, B, C")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that everything works")
     parser.add_argument(

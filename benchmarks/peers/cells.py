@@ -6,7 +6,7 @@ from typing import Literal
 
 from peers.shapes import SHAPES
 
-Kind = Literal["start", "limit", "train", "decode"]
+Kind = Literal["start", "limit", "train", "memory", "decode"]
 OURS = "regard"
 SYSTEMS = (OURS, "transformers", "ctranslate2", "eole", "opennmt", "joeynmt", "yoyodyne")
 LABELS = {
@@ -82,6 +82,13 @@ def trainings(model: str) -> Iterator[Cell]:
             yield Cell(kind="train", system=system, model=model, tuned=tuned)
 
 
+def memories() -> Iterator[Cell]:
+    """Who trains A so long that its memory is that of a training, and not that of its first steps."""
+    for precision in ("float32", "bfloat16"):
+        yield Cell(kind="memory", system=OURS, model="A", precision=precision)
+    yield Cell(kind="memory", system="transformers", model="A")
+
+
 def decodings(model: str) -> Iterator[Cell]:
     """Who decodes with a model: the same weights for us, Transformers and CTranslate2, their own for the others.
 
@@ -106,6 +113,7 @@ def all_cells() -> list[Cell]:
     cells += [Cell(kind="start", system=system) for system in SYSTEMS]
     for model in SHAPES:
         cells += trainings(model)
+    cells += memories()
     for model in SHAPES:
         cells += decodings(model)
     return cells

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peers import configs
 from peers.cells import BY_COMMAND, EXACT, FORCED, NATIVE, OURS, SLOW, TO_THE_LAST, WORKERS, Cell, settings
-from peers.configs import FEW_STEPS, Steps
+from peers.configs import FEW_STEPS, LONG_STEPS, QUICK_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
 from peers.logs import (
@@ -51,7 +51,9 @@ class Bench:
         return self.folder / "work" / cell.key.replace(" ", "_")
 
     def steps_of(self, cell: Cell) -> Steps:
-        """A few are enough for programs that take long over each."""
+        """A few are enough for programs that take long over each; memory is of many."""
+        if cell.kind == "memory":
+            return QUICK_STEPS if self.quick else LONG_STEPS
         return FEW_STEPS if cell.system in SLOW and not self.quick else self.steps[cell.model]
 
     def model(self, name: str) -> Path:
@@ -85,6 +87,8 @@ def drive(cell: Cell, bench: Bench) -> Result:
             return matrix_limit(bench)
         case "train":
             return train(cell, bench)
+        case "memory":
+            return memory(cell, bench)
         case "decode":
             return decode(cell, bench)
 
@@ -109,6 +113,29 @@ def matrix_limit(bench: Bench) -> Result:
 
 def train(cell: Cell, bench: Bench) -> Result:
     """Tokens per second, memory and parameters of a training."""
+    ran, rates = run_training(cell, bench)
+    return {
+        "rate": rates.median(bench.steps_of(cell).warm),
+        "windows": list(rates.values),
+        "tokens": rates.batch,
+        "parameters": rates.parameters,
+        "bytes": ran.bytes,
+        "seconds": ran.seconds,
+    }
+
+
+def memory(cell: Cell, bench: Bench) -> Result:
+    """The most that a longer training holds, and what it held on the way: `peak` until a step, `resident` after it."""
+    ran, _ = run_training(cell, bench)
+    seen = [
+        {name: one[name] for name in ("step", "peak", "resident")} for one in records_of(ran.output) if "peak" in one
+    ]
+    most = max([ran.bytes, *(one["peak"] for one in seen)])
+    return {"steps": bench.steps_of(cell).all, "bytes": most, "seen": seen, "seconds": ran.seconds}
+
+
+def run_training(cell: Cell, bench: Bench) -> tuple[Ran, Rates]:
+    """Train in the folder of a cell, by each program's own way."""
     folder = bench.work(cell)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -145,15 +172,7 @@ def train(cell: Cell, bench: Bench) -> Result:
             command = [python, driver, sizes, corpus.file("train.tsv"), folder / "model", *report]
     ran = bench.run(command, tuned=cell.tuned, where=folder)
     (folder / "output.log").write_text(ran.output, encoding="utf-8")
-    rates = regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
-    return {
-        "rate": rates.median(steps.warm),
-        "windows": list(rates.values),
-        "tokens": rates.batch,
-        "parameters": rates.parameters,
-        "bytes": ran.bytes,
-        "seconds": ran.seconds,
-    }
+    return ran, regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
 
 
 def regard_rates(run_folder: Path) -> Rates:

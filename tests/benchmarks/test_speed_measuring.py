@@ -15,6 +15,7 @@ from peers.install import PEERS, run_quietly
 from regard.recipe import Recipe
 from regard.recipe.build import training_settings
 from regard.run import training
+from regard.training import Ended, Progress, Stepped
 
 
 def driver(name: str) -> ModuleType:
@@ -32,22 +33,33 @@ def measuring() -> ModuleType:
     return driver("measuring")
 
 
-def test_our_training_says_its_rate_more_often(monkeypatch) -> None:
+def test_our_training_says_its_rate_and_its_memory_more_often(measuring: ModuleType, monkeypatch, capsys) -> None:
     module = driver("regard_training")
     recipe = Recipe(task="translation", data={"train": "pairs.tsv"}, training={"steps": 16})
     seen: list[tuple[list[str], int, int | None]] = []
+    heard: list[object] = []
+    stepped = Stepped(Progress(step=4), 1.0, 1.0, 0.1, 1.0, 100.0)
 
     def command() -> None:
         settings = vars(training)["training_settings"](recipe)
         seen.append((sys.argv, settings.log_every, settings.steps))
+        watching = vars(training)["watch"]("folder")
+        for event in (Ended(Progress(step=4), "steps"), stepped):
+            for listener in watching.listeners:
+                listener(event)
 
     for name in ("keep_heap", "spin_shortly"):
         monkeypatch.setattr(module, name, lambda: None)
     monkeypatch.setattr("regard.cli.main.main", command)
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setitem(vars(training), "training_settings", training_settings)
+    monkeypatch.setitem(vars(training), "watch", lambda _: SimpleNamespace(listeners=[heard.append]))
     module.main("recipe.yaml", 4)
     assert seen == [(["regard", "train", "recipe.yaml"], 4, 16)]
+    assert heard[1] == stepped
+    told = json.loads(capsys.readouterr().out)
+    assert told["step"] == 4
+    assert told["peak"] >= told["resident"] > 1_000_000
 
 
 def test_batches_hold_every_pair_once_and_no_more_than_they_may(measuring: ModuleType) -> None:

@@ -20,6 +20,7 @@ ABOUT = {
     "machine": {"processor": "Test CPU", "cores": 2, "system": "Linux", "python": "3.11.7"},
     "torch": "2.13.0+cpu",
     "threads": 2,
+    "steps": {"A": {"warm": 4, "timed": 12}, "B": {"warm": 2, "timed": 6}, "C": {"warm": 2, "timed": 6}},
     "lengths": [15.1, 15.5],
     "quick": False,
 }
@@ -48,6 +49,10 @@ def result_of(cell: Cell, number: int) -> dict:
                 "tokens": 3900.0,
                 "bytes": 8e8 if cell.system == OURS else 1e9,
             }
+        case "memory":
+            most = {"float32": 8e8, "bfloat16": 1.1e9}[cell.precision] if cell.system == OURS else 1.25e9
+            seen = [{"step": step, "peak": most * step / 200, "resident": most * step / 250} for step in (20, 200)]
+            return {"steps": 200, "bytes": most, "seen": seen}
         case _:
             told = settings(batch=(64, 1), ends=("natural", "forced"), sentences={64: 1000, 1: 100})
             keys = [f"{one['ends']} batch {one['batch']} beam {one['beam']}" for one in told]
@@ -99,8 +104,27 @@ def test_goals(record: dict) -> None:
     assert not alone.met
     in_order = found["share of the limit of products in the order of training, training A, bfloat16"]
     assert in_order.found.median == pytest.approx(1.0)
-    assert found["memory of training A, Transformers"].met
     assert found["decoding C, batch 64, beam 5, forced, best peer"].found.median == pytest.approx(2.5)
+
+
+def test_memory_is_that_of_a_longer_training(record: dict) -> None:
+    found = {goal.name: goal for goal in goals(record)}
+    assert found["memory of training A, Transformers"].found.median == pytest.approx(1.1 / 1.25)
+    assert not found["memory of training A, Transformers"].met
+    assert found["memory of training A in float32, Transformers"].found.median == pytest.approx(0.8 / 1.25)
+    assert found["memory of training A in float32, Transformers"].met
+    text = page(record)
+    assert "in a training of 200 steps" in text
+    assert "Memory is the most held in 16 steps, of JoeyNMT in 3." in text
+    assert "|  | most until step 20, MB | until step 200 | held after step 20 | after step 200 | most of all |" in text
+    assert "| Transformers (Marian) | 125 | 1,250 | 100 | 1,000 | 1,250 | 1.14 |" in text
+
+
+def test_a_record_from_before_memory_was_looked_at_has_none(record: dict) -> None:
+    old = {key: rounds for key, rounds in record["cells"].items() if not key.startswith("memory")}
+    text = page({**record, "cells": old})
+    assert "| memory of training A, Transformers | ≤ 0.8 |  | – |  |  |" in text
+    assert "most until step" not in text
 
 
 def test_goals_of_the_engine(record: dict) -> None:
