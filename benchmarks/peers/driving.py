@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import configs
-from peers.cells import BY_COMMAND, EXACT, FORCED, NATIVE, OURS, SLOW, TO_THE_LAST, WORKERS, Cell, settings
+from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, SLOW, WORKERS, Cell, setting_key, settings_of
 from peers.configs import FEW_STEPS, LONG_STEPS, QUICK_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
@@ -185,9 +185,7 @@ def decode(cell: Cell, bench: Bench) -> Result:
         return {"figures": workers(cell, bench)}
     if cell.system in BY_COMMAND:
         return {"figures": forced_by_command(cell, bench)}
-    further = cell.model == "A" and cell.system in TO_THE_LAST and not cell.way
-    ends = ("natural", "forced", *([EXACT] if further else []))
-    told = json.dumps(settings(batch=(64, 1), ends=ends, sentences=bench.sentences[cell.model]))
+    told = json.dumps(settings_of(cell, bench.sentences[cell.model]))
     model, test = bench.model(cell.model), bench.corpus.file("test.json")
     command: list[str | Path]
     match cell.system:
@@ -204,7 +202,7 @@ def decode(cell: Cell, bench: Bench) -> Result:
             driver = DRIVERS / "ctranslate2_decoding.py"
             pieces, rest = bench.corpus.file("test.src"), [told, cell.precision, str(bench.threads)]
             command = [python_of(bench.home, cell.system), driver, model / "ctranslate2", pieces, *rest]
-    ran = bench.run(command, further=wider() if cell.system == "ctranslate2" else {})
+    ran = bench.run(command, tuned=cell.tuned, further=wider() if cell.system == "ctranslate2" else {})
     return {"figures": {str(one.pop("setting")): one for one in map(dict, records_of(ran.output)) if "setting" in one}}
 
 
@@ -223,15 +221,19 @@ def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
     folder = bench.work(cell)
     folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, object] = {}
-    for one in settings(batch=(64,), ends=("forced",), sentences=bench.sentences[cell.model]):
+    for one in settings_of(cell, bench.sentences[cell.model]):
         count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
         count = min(count, len(lines))
         few = [lines[index * len(lines) // count] for index in range(count)]
         (folder / "source.txt").write_text("".join(f"{line}\n" for line in few), encoding="utf-8")
-        ran = bench.run(decoding_command(cell, bench, beam, batch), where=folder)
+        ran = bench.run(decoding_command(cell, bench, beam, batch), tuned=cell.tuned, where=folder)
         seconds = read_seconds(ran.output)
-        key = f"forced batch {batch} beam {beam}"
-        figures[key] = {"sentences": len(few), "seconds": seconds, "rate": len(few) / seconds, "bytes": ran.bytes}
+        figures[setting_key(one)] = {
+            "sentences": len(few),
+            "seconds": seconds,
+            "rate": len(few) / seconds,
+            "bytes": ran.bytes,
+        }
     return figures
 
 

@@ -49,7 +49,8 @@ def rate_of(record: Record, cell: Cell) -> float:
 def row(cell: Cell) -> tuple[str, ...]:
     """What stands side by side."""
     if cell.kind == "decode":
-        return (cell.kind, cell.model, cell.precision, "engine" if cell.system == "ctranslate2" else "")
+        engine = "engine" if cell.system == "ctranslate2" else ""
+        return (cell.kind, cell.model, cell.precision, str(cell.tuned), engine)
     return (cell.kind, cell.model, cell.precision, str(cell.tuned))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from peers import processes
-from peers.cells import OURS, SYSTEMS, Cell, all_cells, settings
+from peers import driving, processes
+from peers.cells import OURS, SYSTEMS, Cell, all_cells, setting_key, settings, settings_of
 from peers.configs import Steps, eole_config, joeynmt_config, opennmt_config
 from peers.corpus import Corpus, check_pieces
 from peers.figures import Figure, best, engine_goals, faster, goals, least, limit, ours, peers, share
@@ -125,6 +125,59 @@ def test_a_record_from_before_memory_was_looked_at_has_none(record: dict) -> Non
     text = page({**record, "cells": old})
     assert "| memory of training A, Transformers | ≤ 0.8 |  | – |  |  |" in text
     assert "most until step" not in text
+
+
+def test_peers_decode_with_a_tuned_allocator_too(record: dict) -> None:
+    found = {goal.name: goal for goal in goals(record)}
+    tuned = found["decoding A, batch 64, beam 5, forced length, Transformers, allocator tuned"]
+    assert tuned.found.median == pytest.approx(2 / 1.2)
+    assert tuned.aim is None
+    assert not tuned.met
+    other = found["decoding C, batch 64, beam 5, forced, best peer, allocator tuned"]
+    assert other.found.median == pytest.approx(2.5 / 1.2)
+    text = page(record)
+    assert f"| {tuned.name} |  |  | 1.67 | 1.67 – 1.67 |  |" in text
+    assert text.count("| Transformers (Marian), allocator tuned | 198 ± 9 % (1.67) |") == 2  # A and B
+    assert text.count("| Eole, allocator tuned | 158 ± 9 % (2.08) |") == 1  # C
+
+
+@pytest.mark.parametrize(
+    ("cell", "count"),
+    [
+        (Cell(kind="decode", system=OURS, model="A"), 10),
+        (Cell(kind="decode", system="transformers", model="A"), 10),
+        (Cell(kind="decode", system="transformers", model="A", tuned=True), 3),
+        (Cell(kind="decode", system="transformers", model="B"), 8),
+        (Cell(kind="decode", system="transformers", model="B", tuned=True), 3),
+        (Cell(kind="decode", system="eole", model="C"), 2),
+        (Cell(kind="decode", system="eole", model="C", tuned=True), 1),
+    ],
+    ids=lambda value: value.key if isinstance(value, Cell) else str(value),
+)
+def test_settings_of_a_cell(cell: Cell, count: int) -> None:
+    keys = [setting_key(one) for one in settings_of(cell, {64: 1000, 1: 50})]
+    assert len(keys) == count
+    assert "forced batch 64 beam 5" in keys
+
+
+@pytest.mark.parametrize("system", ["transformers", "eole", "opennmt"])
+def test_decoding_is_run_with_the_settings_of_the_allocator(system: str, tmp_path: Path, monkeypatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def pretend(command: list, *, further: dict[str, str], **_: object) -> processes.Ran:
+        seen.append(further)
+        return processes.Ran(seconds=1.0, bytes=1, output="Total prediction time (s): 2.0\n")
+
+    monkeypatch.setattr(driving, "run", pretend)
+    (tmp_path / "test.src").write_text("a\n" * 3)
+    bench = driving.Bench(
+        home=tmp_path, folder=tmp_path, corpus=Corpus(tmp_path), threads=1, steps={}, sentences={"C": {64: 2, 1: 1}},
+        limit=1.0,
+    )  # fmt: skip
+    for tuned in (False, True):
+        driving.decode(Cell(kind="decode", system=system, model="C", tuned=tuned), bench)
+    assert {name: value for name, value in seen[-1].items() if name.startswith("MALLOC")} == processes.TUNED
+    assert not any(name.startswith("MALLOC") for name in seen[0])
 
 
 def test_goals_of_the_engine(record: dict) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import speed
-from peers.cells import Cell
+from peers.cells import Cell, memories
 from peers.processes import Failed
 from peers.record import begin
 from peers.rounds import Budget, Turn, decides, expected, minutes_left, turns
@@ -58,6 +58,22 @@ def test_decoders_are_ranked_by_one_setting() -> None:
     rates = zip([*cells, engine], (1.0, 3.0, 2.0, 9.0), strict=True)
     record = {"cells": {cell.key: [{"figures": {"forced batch 64 beam 5": {"rate": rate}}}] for cell, rate in rates}}
     assert [decides(record, cell, [*cells, engine]) for cell in (*cells, engine)] == [False, True, True, True]
+
+
+def test_a_tuned_allocator_takes_no_place_from_others_that_decode() -> None:
+    cells = [Cell(kind="decode", system=name, model="C") for name in ("eole", "opennmt")]
+    tuned = [Cell(kind="decode", system=name, model="C", tuned=True) for name in ("eole", "opennmt")]
+    rates = zip([*cells, *tuned], (1.0, 2.0, 3.0, 4.0), strict=True)
+    record = {"cells": {cell.key: [{"figures": {"forced batch 64 beam 5": {"rate": rate}}}] for cell, rate in rates}}
+    assert all(decides(record, cell, [*cells, *tuned]) for cell in (*cells, *tuned))
+
+
+def test_memory_has_one_round_and_none_in_a_precision_that_is_no_choice() -> None:
+    record, cells = record_of(first=True), list(memories())
+    assert [turn.number for turn in turns(record, cells, 3, retry=False)] == [1, 1, 1]
+    record["cells"]["train A regard bfloat16"] = [{"rate": 1.0}]
+    left = [turn.cell for turn in turns(record, cells, 3, retry=False)]
+    assert left == [cell for cell in cells if cell.precision == "float32"]
 
 
 def test_what_a_measure_names_has_all_rounds() -> None:
