@@ -101,7 +101,7 @@ def expected(record: Record, cell: Cell) -> float:
     known = [one["took"] for one in record["cells"].get(cell.key, []) if "took" in one]
     if known:
         return float(known[-1])
-    return GUESSES[cell.kind]
+    return float(record.get("took", {}).get(cell.key, GUESSES[cell.kind]))
 
 
 def minutes_left(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) -> float:
