@@ -29,6 +29,9 @@ from regard.engine.preparation import NAME as ENGINE
 Result = dict[str, object]
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 BENCHMARKS = Path(__file__).resolve().parent.parent
+SAID = "output.log"
+"""What a training said: in its folder once it has ended well."""
+
 REPEATS = 2
 """The test set is predicted so often by a command whose start-up is taken off."""
 
@@ -171,7 +174,7 @@ def run_training(cell: Cell, bench: Bench) -> tuple[Ran, Rates]:
             driver = DRIVERS / "yoyodyne_training.py"
             command = [python, driver, sizes, corpus.file("train.tsv"), folder / "model", *report]
     ran = bench.run(command, tuned=cell.tuned, where=folder)
-    (folder / "output.log").write_text(ran.output, encoding="utf-8")
+    (folder / SAID).write_text(ran.output, encoding="utf-8")
     return ran, regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
 
 
@@ -216,10 +219,11 @@ def wider() -> dict[str, str]:
 
 
 def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
-    """Eole and OpenNMT-py with what they have just trained: too little to end by itself, so with forced length only."""
+    """Eole and OpenNMT-py with what they have learned in a few steps: too little to end by itself, so forced."""
     lines = bench.corpus.file("test.src").read_text(encoding="utf-8").splitlines()
     folder = bench.work(cell)
     folder.mkdir(parents=True, exist_ok=True)
+    learn_first(cell, bench)
     figures: dict[str, object] = {}
     for one in settings_of(cell, bench.sentences[cell.model]):
         count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
@@ -237,9 +241,20 @@ def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
     return figures
 
 
+def trained_by(cell: Cell) -> Cell:
+    """The training that has left the model that a cell decodes with."""
+    return Cell(kind="train", system=cell.system, model=cell.model)
+
+
+def learn_first(cell: Cell, bench: Bench) -> None:
+    """Train, untimed, what is decoded with, where its training was measured in another folder than this."""
+    if not (bench.work(trained_by(cell)) / SAID).exists():
+        run_training(trained_by(cell), bench)
+
+
 def decoding_command(cell: Cell, bench: Bench, beam: int, batch: int) -> list[str | Path]:
     """Of Eole or OpenNMT-py, in the folder of the cell; without the limit that follows from the source."""
-    trained = bench.work(Cell(kind="train", system=cell.system, model=cell.model))
+    trained = bench.work(trained_by(cell))
     options: dict[str, object] = {
         "src": "source.txt", "output": "output.txt", "beam_size": beam, "batch_size": batch, "min_length": FORCED,
         "max_length": FORCED, "max_length_ratio": 0,

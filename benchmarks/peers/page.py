@@ -50,8 +50,8 @@ on idle cores to see it on your own machine.
 - **Allocator tuned**: with `MALLOC_MMAP_MAX_=0` and a large `MALLOC_TRIM_THRESHOLD_` in the environment, which regard
   settles by itself. Peers are shown both ways in training; in decoding those that a measure names, and Transformers on
   B, in the settings that matter most. Nothing was aimed at for decoding so: its ratios stand beside the others.
-- **Memory**: compared is the most that a program holds in a training of {LONG_STEPS.all} steps, in one round: in the
-  first steps memory still grows. The tables of training show the most of the few steps that are timed there.
+- **Memory**: compared is the most that a program holds in a training of {LONG_STEPS.all} steps of A, in one round: in
+  the first steps memory still grows. The tables of training show the most of the few steps that are timed there.
 - **A few steps only**: JoeyNMT and yoyodyne have batches of all lengths and take so long over a step that two are
   timed, in one round. Where regard is far slower in bfloat16 than in float32, because the processor does not have it,
   A has one round in bfloat16, and the larger models are not trained in it.

@@ -114,7 +114,7 @@ def test_memory_is_that_of_a_longer_training(record: dict) -> None:
     assert found["memory of training A in float32, Transformers"].found.median == pytest.approx(0.8 / 1.25)
     assert found["memory of training A in float32, Transformers"].met
     text = page(record)
-    assert "in a training of 200 steps" in text
+    assert "in a training of 200 steps of A" in text
     assert "Memory is the most held in 16 steps, of JoeyNMT in 3." in text
     assert "|  | most until step 20, MB | until step 200 | held after step 20 | after step 200 | most of all |" in text
     assert "| Transformers (Marian) | 125 | 1,250 | 100 | 1,000 | 1,250 | 1.14 |" in text
@@ -174,10 +174,31 @@ def test_decoding_is_run_with_the_settings_of_the_allocator(system: str, tmp_pat
         home=tmp_path, folder=tmp_path, corpus=Corpus(tmp_path), threads=1, steps={}, sentences={"C": {64: 2, 1: 1}},
         limit=1.0,
     )  # fmt: skip
+    trained = bench.work(Cell(kind="train", system=system, model="C"))
+    trained.mkdir(parents=True)
+    (trained / driving.SAID).touch()
     for tuned in (False, True):
         driving.decode(Cell(kind="decode", system=system, model="C", tuned=tuned), bench)
     assert {name: value for name, value in seen[-1].items() if name.startswith("MALLOC")} == processes.TUNED
     assert not any(name.startswith("MALLOC") for name in seen[0])
+
+
+def test_peers_learn_first_what_they_decode_with(tmp_path: Path, monkeypatch) -> None:
+    """Training was measured long ago, and its folder is gone."""
+    ran: list[str] = []
+    bench = driving.Bench(
+        home=tmp_path, folder=tmp_path, corpus=Corpus(tmp_path), threads=1, steps={}, sentences={}, limit=1.0
+    )
+
+    def run_training(cell: Cell, bench: driving.Bench) -> None:
+        ran.append(cell.key)
+        bench.work(cell).mkdir(parents=True)
+        (bench.work(cell) / driving.SAID).touch()
+
+    monkeypatch.setattr(driving, "run_training", run_training)
+    for tuned in (False, True):
+        driving.learn_first(Cell(kind="decode", system="eole", model="C", tuned=tuned), bench)
+    assert ran == ["train C eole float32"]
 
 
 def test_goals_of_the_engine(record: dict) -> None:
