@@ -4,7 +4,8 @@
     python benchmarks/speed.py --prepare           install and train what is decoded with; measure nothing
     python benchmarks/speed.py --minutes 30        end after so long; the same command goes on later
     python benchmarks/speed.py --only regard eole  some systems only
-    python benchmarks/speed.py --kinds train       training only (start, limit, train, decode)
+    python benchmarks/speed.py --kinds train       training only (start, limit, train, memory, decode)
+    python benchmarks/speed.py --redo 'start *'    measure cells of such names again, in all rounds
     python benchmarks/speed.py --quick             one round of a few steps, into runs/bench: does everything work?
     python benchmarks/speed.py --page              measure nothing, write docs/performance.md from benchmarks/speed.json
 
@@ -12,6 +13,12 @@ A round runs every cell (one program doing one thing) once, one after the other,
 strikes all alike; figures are medians over rounds, and ratios are taken within a round. After the first round, peers
 that are far behind are left out. Results are kept after every cell: a benchmark that was stopped goes on. Needs
 REGARD_DATA with mt/multi30k, about 2 GB of disk, and idle cores for an hour.
+
+After a change of code, `--redo` measures again what depends on it, in all rounds. Its patterns (`*`, `?`, `[AB]`) stand
+for whole names of cells, which are the keys of `cells` in speed.json: "decode A regard float32". As ratios are taken
+within a round, name what ours is compared with, too: `'decode A *'`, not `'decode A regard *'`. What is thrown away is
+gone from speed.json when measuring begins, so `--redo` is given once; a benchmark that was stopped goes on without it.
+With `--prepare`, nothing is thrown away, and the minutes that it would take are told.
 """
 
 import argparse
@@ -25,17 +32,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
 
 import torch
 from peers import configs
-from peers.cells import OURS, SYSTEMS, Cell, all_cells
+from peers.cells import OURS, SYSTEMS, Cell, Kind, all_cells
 from peers.configs import QUICK_STEPS, Learning, Steps
 from peers.corpus import make_corpus, train_recipe
 from peers.driving import Bench, drive
 from peers.install import SHARED, install_all
 from peers.page import write_pages
 from peers.processes import Failed
-from peers.record import Record, begin, keep, machine, note_peers, put
+from peers.record import Record, begin, forget, keep, machine, matching, note_peers, put
 from peers.rounds import Budget, Turn, expected, minutes_left, turns
 from peers.shapes import SHAPES
 
@@ -117,7 +125,8 @@ def measure(cells: Sequence[Cell], bench: Bench, record: Record, options: argpar
         tried.add(turn)
         rest = sum(expected(record, one.cell) for one in left) / 60
         if not budget.allows(expected(record, turn.cell)):
-            print(f"the time is over; about {rest:.0f} min are left, the same command goes on with them", flush=True)
+            same = "the same command without --redo" if options.redo else "the same command"
+            print(f"the time is over; about {rest:.0f} min are left, {same} goes on with them", flush=True)
             return
         began = time.perf_counter()
         result = outcome(turn.cell, bench, record)
@@ -163,7 +172,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"how often everything is run; {ROUNDS}, in --quick 1")
     parser.add_argument("--threads", type=int, default=cores, help="of every program; as many as cores")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, metavar="NAME", help=f"of {', '.join(SYSTEMS)}")
-    parser.add_argument("--kinds", nargs="+", choices=("start", "limit", "train", "decode"), help="what is measured")
+    parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), help="what is measured")
     parser.add_argument("--models", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES), help="A, B, C")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that everything works")
     parser.add_argument(
@@ -172,6 +181,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--prepare", action="store_true", help="only install the peers and train the models")
     parser.add_argument("--minutes", type=float, help="begin nothing that would end later than so")
     parser.add_argument("--again", action="store_true", help="begin anew, whatever there is")
+    parser.add_argument("--redo", nargs="+", default=[], metavar="PATTERN", help="measure cells of such names again")
     parser.add_argument("--retry", action="store_true", help="run again what has failed")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()
@@ -199,16 +209,19 @@ def main() -> None:
         and (not options.kinds or cell.kind in options.kinds)
         and (not cell.model or cell.model in options.models)
     ]
+    anew = matching([cell.key for cell in cells], options.redo)
     names = [name for name in SYSTEMS if name != OURS and any(cell.system == name for cell in cells)]
     note_peers(record, install_all(names, bench.home, ROOT))
     keep(record, options.results)
     decoded = [name for name in SHAPES if any(c.kind == "decode" and c.model == name for c in cells)]
     train_models(bench, decoded, record, options.learn_in)
     keep(record, options.results)
+    forget(record, anew)
     if options.prepare:
         left = minutes_left(record, cells, options.rounds, retry=options.retry)
         print(f"everything is there; the measurements take about {left:.0f} min")
         return
+    keep(record, options.results)
     measure(cells, bench, record, options)
     write_pages(record, pages)
     print(f"the page is {pages / 'performance.md'}")

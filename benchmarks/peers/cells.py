@@ -6,7 +6,7 @@ from typing import Literal
 
 from peers.shapes import SHAPES
 
-Kind = Literal["start", "limit", "train", "decode"]
+Kind = Literal["start", "limit", "train", "memory", "decode"]
 OURS = "regard"
 SYSTEMS = (OURS, "transformers", "ctranslate2", "eole", "opennmt", "joeynmt", "yoyodyne")
 LABELS = {
@@ -36,6 +36,9 @@ TO_THE_LAST = (OURS, "transformers")
 
 BY_COMMAND = ("eole", "opennmt")
 """Peers that decode by a command, and with a model of their own."""
+
+WITH_TUNED = ("natural batch 64 beam 5", "natural batch 1 beam 5", "forced batch 64 beam 5")
+"""Settings in which peers decode with the allocator tuned, too: what measures name, as every setting takes its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,22 +85,32 @@ def trainings(model: str) -> Iterator[Cell]:
             yield Cell(kind="train", system=system, model=model, tuned=tuned)
 
 
+def memories() -> Iterator[Cell]:
+    """Who trains A so long that its memory is that of a training, and not that of its first steps."""
+    for precision in ("float32", "bfloat16"):
+        yield Cell(kind="memory", system=OURS, model="A", precision=precision)
+    yield Cell(kind="memory", system="transformers", model="A")
+
+
 def decodings(model: str) -> Iterator[Cell]:
     """Who decodes with a model: the same weights for us, Transformers and CTranslate2, their own for the others.
 
-    B is there for the engines that are compared on it; what else decodes it would take too long.
+    B is there for the engines that are compared on it; what else decodes it would take too long. The allocator is
+    tuned, too, for the peers that a measure names, and for Transformers on B.
     """
     yield Cell(kind="decode", system=OURS, model=model)
     if model == "A":
         yield Cell(kind="decode", system=OURS, model=model, way=WORKERS)
     if SHAPES[model].family == "transformer":
-        yield Cell(kind="decode", system="transformers", model=model)
+        for tuned in (False, True):
+            yield Cell(kind="decode", system="transformers", model=model, tuned=tuned)
         for precision in ("float32", "int8"):
             yield Cell(kind="decode", system="ctranslate2", model=model, precision=precision)
     yield Cell(kind="decode", system=OURS, model=model, precision="int8", way=NATIVE)
     if model != "B":
         for system in BY_COMMAND:
-            yield Cell(kind="decode", system=system, model=model)
+            for tuned in (False, True) if model == "C" else (False,):
+                yield Cell(kind="decode", system=system, model=model, tuned=tuned)
 
 
 def all_cells() -> list[Cell]:
@@ -106,6 +119,7 @@ def all_cells() -> list[Cell]:
     cells += [Cell(kind="start", system=system) for system in SYSTEMS]
     for model in SHAPES:
         cells += trainings(model)
+    cells += memories()
     for model in SHAPES:
         cells += decodings(model)
     return cells
@@ -119,3 +133,19 @@ def settings(*, batch: tuple[int, ...], ends: tuple[str, ...], sentences: Mappin
         for one in batch
         for beam in ((5,) if end == EXACT else (1, 5))
     ]
+
+
+def settings_of(cell: Cell, sentences: Mapping[int, int]) -> list[dict[str, object]]:
+    """How a cell decodes. What has just been trained by a peer does not end by itself: with forced length only."""
+    if cell.system in BY_COMMAND:
+        found = settings(batch=(64,), ends=("forced",), sentences=sentences)
+    else:
+        further = cell.model == "A" and cell.system in TO_THE_LAST and not cell.way
+        ends = ("natural", "forced", *([EXACT] if further else []))
+        found = settings(batch=(64, 1), ends=ends, sentences=sentences)
+    return [one for one in found if not cell.tuned or setting_key(one) in WITH_TUNED]
+
+
+def setting_key(setting: Mapping[str, object]) -> str:
+    """Under which name a record has a setting."""
+    return f"{setting['ends']} batch {setting['batch']} beam {setting['beam']}"

@@ -44,6 +44,9 @@ class Steps:
         return self.warm + self.timed
 
 
+LONG_STEPS = Steps(warm=20, timed=180, window=20)
+"""So long that memory does not grow any more, which it does in the first steps."""
+
 FEW_STEPS = Steps(warm=1, timed=2, window=1)
 QUICK_STEPS = Steps(warm=1, timed=2, window=1, batch=512)
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import configs
-from peers.cells import BY_COMMAND, EXACT, FORCED, NATIVE, OURS, SLOW, TO_THE_LAST, WORKERS, Cell, settings
-from peers.configs import FEW_STEPS, Steps
+from peers.cells import BY_COMMAND, FORCED, NATIVE, OURS, SLOW, WORKERS, Cell, setting_key, settings_of
+from peers.configs import FEW_STEPS, LONG_STEPS, QUICK_STEPS, Steps
 from peers.corpus import Corpus
 from peers.install import PEERS, python_of
 from peers.logs import (
@@ -29,6 +29,9 @@ from regard.engine.preparation import NAME as ENGINE
 Result = dict[str, object]
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 BENCHMARKS = Path(__file__).resolve().parent.parent
+SAID = "output.log"
+"""What a training said: in its folder once it has ended well."""
+
 REPEATS = 2
 """The test set is predicted so often by a command whose start-up is taken off."""
 
@@ -51,7 +54,9 @@ class Bench:
         return self.folder / "work" / cell.key.replace(" ", "_")
 
     def steps_of(self, cell: Cell) -> Steps:
-        """A few are enough for programs that take long over each."""
+        """A few are enough for programs that take long over each; memory is of many."""
+        if cell.kind == "memory":
+            return QUICK_STEPS if self.quick else LONG_STEPS
         return FEW_STEPS if cell.system in SLOW and not self.quick else self.steps[cell.model]
 
     def model(self, name: str) -> Path:
@@ -85,6 +90,8 @@ def drive(cell: Cell, bench: Bench) -> Result:
             return matrix_limit(bench)
         case "train":
             return train(cell, bench)
+        case "memory":
+            return memory(cell, bench)
         case "decode":
             return decode(cell, bench)
 
@@ -109,6 +116,29 @@ def matrix_limit(bench: Bench) -> Result:
 
 def train(cell: Cell, bench: Bench) -> Result:
     """Tokens per second, memory and parameters of a training."""
+    ran, rates = run_training(cell, bench)
+    return {
+        "rate": rates.median(bench.steps_of(cell).warm),
+        "windows": list(rates.values),
+        "tokens": rates.batch,
+        "parameters": rates.parameters,
+        "bytes": ran.bytes,
+        "seconds": ran.seconds,
+    }
+
+
+def memory(cell: Cell, bench: Bench) -> Result:
+    """The most that a longer training holds, and what it held on the way: `peak` until a step, `resident` after it."""
+    ran, _ = run_training(cell, bench)
+    seen = [
+        {name: one[name] for name in ("step", "peak", "resident")} for one in records_of(ran.output) if "peak" in one
+    ]
+    most = max([ran.bytes, *(one["peak"] for one in seen)])
+    return {"steps": bench.steps_of(cell).all, "bytes": most, "seen": seen, "seconds": ran.seconds}
+
+
+def run_training(cell: Cell, bench: Bench) -> tuple[Ran, Rates]:
+    """Train in the folder of a cell, by each program's own way."""
     folder = bench.work(cell)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -144,16 +174,8 @@ def train(cell: Cell, bench: Bench) -> Result:
             driver = DRIVERS / "yoyodyne_training.py"
             command = [python, driver, sizes, corpus.file("train.tsv"), folder / "model", *report]
     ran = bench.run(command, tuned=cell.tuned, where=folder)
-    (folder / "output.log").write_text(ran.output, encoding="utf-8")
-    rates = regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
-    return {
-        "rate": rates.median(steps.warm),
-        "windows": list(rates.values),
-        "tokens": rates.batch,
-        "parameters": rates.parameters,
-        "bytes": ran.bytes,
-        "seconds": ran.seconds,
-    }
+    (folder / SAID).write_text(ran.output, encoding="utf-8")
+    return ran, regard_rates(folder / "run") if cell.system == OURS else read(ran.output)
 
 
 def regard_rates(run_folder: Path) -> Rates:
@@ -166,9 +188,7 @@ def decode(cell: Cell, bench: Bench) -> Result:
         return {"figures": workers(cell, bench)}
     if cell.system in BY_COMMAND:
         return {"figures": forced_by_command(cell, bench)}
-    further = cell.model == "A" and cell.system in TO_THE_LAST and not cell.way
-    ends = ("natural", "forced", *([EXACT] if further else []))
-    told = json.dumps(settings(batch=(64, 1), ends=ends, sentences=bench.sentences[cell.model]))
+    told = json.dumps(settings_of(cell, bench.sentences[cell.model]))
     model, test = bench.model(cell.model), bench.corpus.file("test.json")
     command: list[str | Path]
     match cell.system:
@@ -185,7 +205,7 @@ def decode(cell: Cell, bench: Bench) -> Result:
             driver = DRIVERS / "ctranslate2_decoding.py"
             pieces, rest = bench.corpus.file("test.src"), [told, cell.precision, str(bench.threads)]
             command = [python_of(bench.home, cell.system), driver, model / "ctranslate2", pieces, *rest]
-    ran = bench.run(command, further=wider() if cell.system == "ctranslate2" else {})
+    ran = bench.run(command, tuned=cell.tuned, further=wider() if cell.system == "ctranslate2" else {})
     return {"figures": {str(one.pop("setting")): one for one in map(dict, records_of(ran.output)) if "setting" in one}}
 
 
@@ -199,26 +219,42 @@ def wider() -> dict[str, str]:
 
 
 def forced_by_command(cell: Cell, bench: Bench) -> dict[str, object]:
-    """Eole and OpenNMT-py with what they have just trained: too little to end by itself, so with forced length only."""
+    """Eole and OpenNMT-py with what they have learned in a few steps: too little to end by itself, so forced."""
     lines = bench.corpus.file("test.src").read_text(encoding="utf-8").splitlines()
     folder = bench.work(cell)
     folder.mkdir(parents=True, exist_ok=True)
+    learn_first(cell, bench)
     figures: dict[str, object] = {}
-    for one in settings(batch=(64,), ends=("forced",), sentences=bench.sentences[cell.model]):
+    for one in settings_of(cell, bench.sentences[cell.model]):
         count, beam, batch = (int(str(one[name])) for name in ("sentences", "beam", "batch"))
         count = min(count, len(lines))
         few = [lines[index * len(lines) // count] for index in range(count)]
         (folder / "source.txt").write_text("".join(f"{line}\n" for line in few), encoding="utf-8")
-        ran = bench.run(decoding_command(cell, bench, beam, batch), where=folder)
+        ran = bench.run(decoding_command(cell, bench, beam, batch), tuned=cell.tuned, where=folder)
         seconds = read_seconds(ran.output)
-        key = f"forced batch {batch} beam {beam}"
-        figures[key] = {"sentences": len(few), "seconds": seconds, "rate": len(few) / seconds, "bytes": ran.bytes}
+        figures[setting_key(one)] = {
+            "sentences": len(few),
+            "seconds": seconds,
+            "rate": len(few) / seconds,
+            "bytes": ran.bytes,
+        }
     return figures
+
+
+def trained_by(cell: Cell) -> Cell:
+    """The training that has left the model that a cell decodes with."""
+    return Cell(kind="train", system=cell.system, model=cell.model)
+
+
+def learn_first(cell: Cell, bench: Bench) -> None:
+    """Train, untimed, what is decoded with, where its training was measured in another folder than this."""
+    if not (bench.work(trained_by(cell)) / SAID).exists():
+        run_training(trained_by(cell), bench)
 
 
 def decoding_command(cell: Cell, bench: Bench, beam: int, batch: int) -> list[str | Path]:
     """Of Eole or OpenNMT-py, in the folder of the cell; without the limit that follows from the source."""
-    trained = bench.work(Cell(kind="train", system=cell.system, model=cell.model))
+    trained = bench.work(trained_by(cell))
     options: dict[str, object] = {
         "src": "source.txt", "output": "output.txt", "beam_size": beam, "batch_size": batch, "min_length": FORCED,
         "max_length": FORCED, "max_length_ratio": 0,

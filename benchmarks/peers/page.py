@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peers.cells import OURS, SYSTEMS, Cell, decodings, trainings
+from peers.cells import LABELS, OURS, SLOW, SYSTEMS, Cell, decodings, memories, trainings
+from peers.configs import FEW_STEPS, LONG_STEPS
 from peers.figures import (
     Figure,
     Goal,
+    Read,
     at,
     decoding_settings,
     engine_goals,
@@ -28,7 +30,7 @@ from regard.files import replace_file
 Record = Mapping[str, Any]
 PAGE, PICTURE = "performance.md", "performance.svg"
 
-HEAD = """\
+HEAD = f"""\
 # How fast it is, beside its peers
 
 Training and decoding of the same models on the same cores, by regard and by the programs that people use for this.
@@ -46,7 +48,10 @@ on idle cores to see it on your own machine.
   its log of the sharpness of attention. What had to be mended to run a peer beside this torch is told below. Of regard,
   the faster of float32 and bfloat16 is what others are compared with; its default is float32.
 - **Allocator tuned**: with `MALLOC_MMAP_MAX_=0` and a large `MALLOC_TRIM_THRESHOLD_` in the environment, which regard
-  settles by itself. Peers are shown both ways.
+  settles by itself. Peers are shown both ways in training; in decoding those that a measure names, and Transformers on
+  B, in the settings that matter most. Nothing was aimed at for decoding so: its ratios stand beside the others.
+- **Memory**: compared is the most that a program holds in a training of {LONG_STEPS.all} steps of A, in one round: in
+  the first steps memory still grows. The tables of training show the most of the few steps that are timed there.
 - **A few steps only**: JoeyNMT and yoyodyne have batches of all lengths and take so long over a step that two are
   timed, in one round. Where regard is far slower in bfloat16 than in float32, because the processor does not have it,
   A has one round in bfloat16, and the larger models are not trained in it.
@@ -81,7 +86,8 @@ def page(record: Record) -> str:
     sections += ["## What was aimed at", table(heads, goal_rows(goals(record)))]
     sections += ["The native engine, in 8 bits and with natural ends:", table(heads, goal_rows(engine_goals(record)))]
     for name, shape in SHAPES.items():
-        sections += [f"## Training {name}", f"{shape.told}.", training_table(record, name)]
+        sections += [f"## Training {name}", f"{shape.told}. {steps_told(record, name)}", training_table(record, name)]
+        sections += memory_table(record, name)
     sections += ["## Decoding", models(record)]
     for name in SHAPES:
         if decoding_settings(record, name):
@@ -131,10 +137,11 @@ def times(found: Figure) -> str:
 
 def goal_rows(wanted: Sequence[Goal]) -> Iterator[list[str]]:
     for goal in wanted:
-        state = "" if not goal.found else "met" if goal.met else "missed"
+        state = "" if goal.aim is None or not goal.found else "met" if goal.met else "missed"
         sign = "≤" if goal.most else "≥"
+        aim = "" if goal.aim is None else f"{sign} {goal.aim:g}"
         stretch = "" if goal.stretch is None else f"{sign} {goal.stretch:g}"
-        yield [goal.name, f"{sign} {goal.aim:g}", stretch, times(goal.found), by_round(goal.found), state]
+        yield [goal.name, aim, stretch, times(goal.found), by_round(goal.found), state]
 
 
 def by_round(found: Figure) -> str:
@@ -158,16 +165,57 @@ def training_rows(record: Record, model: str) -> Iterator[list[str]]:
             yield [cell.label, fault(record, cell), "", "", "", "", ""]
             continue
         parameters = next(one["parameters"] for one in record["cells"][cell.key] if "parameters" in one)
-        megabytes = Figure(tuple(None if one is None else one / 1e6 for one in used.values))
         yield [
             cell.label,
             shown(found),
             times(own.over(found)),
             tokens_of(record, cell),
             f"{parameters:,}",
-            f"{megabytes.median:,.0f}" if megabytes else "–",
+            megabytes(used),
             times(used.over(memory)),
         ]
+
+
+def steps_told(record: Record, model: str) -> str:
+    """Of how many steps the memory in a table is."""
+    steps = record["about"]["steps"][model]
+    slow = [LABELS[cell.system] for cell in trainings(model) if cell.system in SLOW and not cell.tuned]
+    few = f", of {' and '.join(slow)} in {FEW_STEPS.all}" if slow and not record["about"]["quick"] else ""
+    return f"Memory is the most held in {steps['warm'] + steps['timed']} steps{few}."
+
+
+def memory_table(record: Record, model: str) -> list[str]:
+    """How memory grows over a longer training; nothing where nobody has looked."""
+    cells = [cell for cell in memories() if cell.model == model]
+    known = [one for cell in cells for one in record["cells"].get(cell.key, []) if one.get("seen")]
+    if not known:
+        return []
+    first, last = (known[0]["seen"][place]["step"] for place in (0, -1))
+    own = Cell(kind="memory", system=OURS, model=model, precision=faster(record, model))
+    memory = figure(record, own, held)
+    rows = []
+    for cell in cells:
+        if why := fault(record, cell):
+            rows.append([cell.label, why, *[""] * 5])
+            continue
+        told = [megabytes(figure(record, cell, seen_at(place, name))) for name, place in GROWTH]
+        used = figure(record, cell, held)
+        rows.append([cell.label, *told, megabytes(used), times(used.over(memory))])
+    heads = ["", f"most until step {first}, MB", f"until step {last}", f"held after step {first}", f"after step {last}"]
+    text = f"Memory over {known[0]['steps']} steps; at the end, of the whole program, its start and its end included:"
+    return [text, table([*heads, "most of all", "of ours"], iter(rows))]
+
+
+GROWTH = (("peak", 0), ("peak", -1), ("resident", 0), ("resident", -1))
+"""The columns that show how memory grows: at the first look, at the last."""
+
+
+def seen_at(place: int, name: str) -> Read:
+    return lambda result: result["seen"][place][name] if result["seen"] else None
+
+
+def megabytes(found: Figure) -> str:
+    return f"{found.median / 1e6:,.0f}" if found else "–"
 
 
 def tokens_of(record: Record, cell: Cell) -> str:

@@ -1,9 +1,11 @@
 """Runs a program and keeps an eye on it: how long, how much memory, what it said."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
 """What regard settles from inside the process, for programs that do not."""
 
 PAUSE = 0.5
+"""Seconds from one look at memory to the next."""
+
 SHOWN = 1500
 
 
@@ -64,14 +68,31 @@ def run(command: Sequence[str | Path], *, threads: int, further: Mapping[str, st
 
 
 def watch(process: "subprocess.Popen[bytes]", until: float) -> int:
-    """Wait for a process and look at its memory on the way; beyond the time it is ended."""
-    most = 0
-    while process.poll() is None:
-        most = max(most, together(family(process.pid)))
-        if time.perf_counter() > until:
-            break
-        time.sleep(PAUSE)
-    return most
+    """Wait for a process and look at its memory on the way; beyond the time it is ended.
+
+    A thread of its own looks, so that the end is seen when it comes: were it seen at the next look only, every time
+    would be a multiple of the pause.
+    """
+    seen, over = [0], threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            seen.append(together(family(process.pid)))
+            left = until - time.perf_counter()
+            if not over.wait(max(0.0, min(PAUSE, left))) and left <= 0:
+                # It may have ended just now.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        process.wait()
+    finally:
+        over.set()
+        looking.join()
+    return max(seen)
 
 
 def together(pids: Sequence[int]) -> int:

@@ -1,14 +1,15 @@
 """The results, kept after every run, so that a benchmark that was stopped goes on.
 
 `speed.json`: what was run where (`about`), the peers, and for each cell a list with what each round gave; a round that
-failed has only a `fault`.
+failed has only a `fault`. `took`: seconds of cells whose rounds were thrown away, by which their time is told.
 """
 
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,20 @@ def put(record: Record, key: str, number: int, result: Mapping[str, Any]) -> Non
     """Set the result of a round; rounds come in order."""
     rounds = record["cells"].setdefault(key, [])
     rounds[number - 1 : number] = [dict(result)]
+
+
+def matching(keys: Sequence[str], patterns: Iterable[str]) -> list[str]:
+    """The names of cells that any pattern stands for; a pattern that stands for none is an error."""
+    found = {pattern: [key for key in keys if fnmatchcase(key, pattern)] for pattern in patterns}
+    if idle := [pattern for pattern, named in found.items() if not named]:
+        told = ", ".join(map(repr, idle))
+        raise SystemExit(f"--redo {told}: no cell that is measured has such a name; names are {', '.join(keys)}")
+    return [key for key in keys if any(key in named for named in found.values())]
+
+
+def forget(record: Record, keys: Iterable[str]) -> None:
+    """Throw away all rounds of cells, so that they are run again; how long they took is still known."""
+    for key in keys:
+        rounds = record["cells"].pop(key, [])
+        if taken := [one["took"] for one in rounds if "took" in one]:
+            record.setdefault("took", {})[key] = taken[-1]

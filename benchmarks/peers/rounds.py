@@ -4,7 +4,7 @@ In the first round everything runs. In the others only what decides: ours, what 
 row the best two (a row is what stands side by side: one model, one precision, one setting of the allocator). What is
 far behind, or does not run at all, has its figures of the first round. Where regard is far slower in bfloat16 than in
 float32 (a processor without it), trainings in it have one round, and if A was so, the larger models are not trained in
-it at all.
+it at all. Memory has one round, too: it hardly differs from one to the next, and its trainings are long.
 """
 
 import time
@@ -20,7 +20,7 @@ LEADERS = 2
 HOPELESS = 0.75
 """Of the rate in float32."""
 
-GUESSES = {"start": 4.0, "limit": 30.0, "train": 35.0, "decode": 40.0}
+GUESSES = {"start": 4.0, "limit": 30.0, "train": 35.0, "memory": 110.0, "decode": 40.0}
 """Seconds of a cell that was never run."""
 
 NAMED = Cell(kind="decode", system="transformers", model="A")
@@ -49,7 +49,8 @@ def rate_of(record: Record, cell: Cell) -> float:
 def row(cell: Cell) -> tuple[str, ...]:
     """What stands side by side."""
     if cell.kind == "decode":
-        return (cell.kind, cell.model, cell.precision, "engine" if cell.system == "ctranslate2" else "")
+        engine = "engine" if cell.system == "ctranslate2" else ""
+        return (cell.kind, cell.model, cell.precision, str(cell.tuned), engine)
     return (cell.kind, cell.model, cell.precision, str(cell.tuned))
 
 
@@ -61,13 +62,16 @@ def is_hopeless(record: Record, model: str) -> bool:
 
 
 def is_left_out(record: Record, cell: Cell) -> bool:
-    """Whether a training in bfloat16 would only take long: A has told."""
-    return cell.kind == "train" and cell.precision == "bfloat16" and cell.model != "A" and is_hopeless(record, "A")
+    """Whether a training in bfloat16 would only take long: that of A has told."""
+    tells = cell.kind == "train" and cell.model == "A"
+    return cell.kind in ("train", "memory") and cell.precision == "bfloat16" and not tells and is_hopeless(record, "A")
 
 
 def decides(record: Record, cell: Cell, cells: Iterable[Cell]) -> bool:
     """Whether a cell runs after the first round; before that is over, whether it will by what is known of it."""
     rounds = record["cells"].get(cell.key, [])
+    if cell.kind == "memory":
+        return False
     if not rounds:
         return cell.system not in SLOW and not is_left_out(record, cell)
     if cell.kind == "train" and cell.precision == "bfloat16" and is_hopeless(record, cell.model):
@@ -97,7 +101,7 @@ def expected(record: Record, cell: Cell) -> float:
     known = [one["took"] for one in record["cells"].get(cell.key, []) if "took" in one]
     if known:
         return float(known[-1])
-    return GUESSES[cell.kind]
+    return float(record.get("took", {}).get(cell.key, GUESSES[cell.kind]))
 
 
 def minutes_left(record: Record, cells: Sequence[Cell], rounds: int, *, retry: bool) -> float:

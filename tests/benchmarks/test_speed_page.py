@@ -5,7 +5,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from peers.cells import OURS, SYSTEMS, Cell, all_cells, settings
+from peers import driving, processes
+from peers.cells import OURS, SYSTEMS, Cell, all_cells, setting_key, settings, settings_of
 from peers.configs import Steps, eole_config, joeynmt_config, opennmt_config
 from peers.corpus import Corpus, check_pieces
 from peers.figures import Figure, best, engine_goals, faster, goals, least, limit, ours, peers, share
@@ -19,6 +20,7 @@ ABOUT = {
     "machine": {"processor": "Test CPU", "cores": 2, "system": "Linux", "python": "3.11.7"},
     "torch": "2.13.0+cpu",
     "threads": 2,
+    "steps": {"A": {"warm": 4, "timed": 12}, "B": {"warm": 2, "timed": 6}, "C": {"warm": 2, "timed": 6}},
     "lengths": [15.1, 15.5],
     "quick": False,
 }
@@ -47,6 +49,10 @@ def result_of(cell: Cell, number: int) -> dict:
                 "tokens": 3900.0,
                 "bytes": 8e8 if cell.system == OURS else 1e9,
             }
+        case "memory":
+            most = {"float32": 8e8, "bfloat16": 1.1e9}[cell.precision] if cell.system == OURS else 1.25e9
+            seen = [{"step": step, "peak": most * step / 200, "resident": most * step / 250} for step in (20, 200)]
+            return {"steps": 200, "bytes": most, "seen": seen}
         case _:
             told = settings(batch=(64, 1), ends=("natural", "forced"), sentences={64: 1000, 1: 100})
             keys = [f"{one['ends']} batch {one['batch']} beam {one['beam']}" for one in told]
@@ -98,8 +104,101 @@ def test_goals(record: dict) -> None:
     assert not alone.met
     in_order = found["share of the limit of products in the order of training, training A, bfloat16"]
     assert in_order.found.median == pytest.approx(1.0)
-    assert found["memory of training A, Transformers"].met
     assert found["decoding C, batch 64, beam 5, forced, best peer"].found.median == pytest.approx(2.5)
+
+
+def test_memory_is_that_of_a_longer_training(record: dict) -> None:
+    found = {goal.name: goal for goal in goals(record)}
+    assert found["memory of training A, Transformers"].found.median == pytest.approx(1.1 / 1.25)
+    assert not found["memory of training A, Transformers"].met
+    assert found["memory of training A in float32, Transformers"].found.median == pytest.approx(0.8 / 1.25)
+    assert found["memory of training A in float32, Transformers"].met
+    text = page(record)
+    assert "in a training of 200 steps of A" in text
+    assert "Memory is the most held in 16 steps, of JoeyNMT in 3." in text
+    assert "|  | most until step 20, MB | until step 200 | held after step 20 | after step 200 | most of all |" in text
+    assert "| Transformers (Marian) | 125 | 1,250 | 100 | 1,000 | 1,250 | 1.14 |" in text
+
+
+def test_a_record_from_before_memory_was_looked_at_has_none(record: dict) -> None:
+    old = {key: rounds for key, rounds in record["cells"].items() if not key.startswith("memory")}
+    text = page({**record, "cells": old})
+    assert "| memory of training A, Transformers | ≤ 0.8 |  | – |  |  |" in text
+    assert "most until step" not in text
+
+
+def test_peers_decode_with_a_tuned_allocator_too(record: dict) -> None:
+    found = {goal.name: goal for goal in goals(record)}
+    tuned = found["decoding A, batch 64, beam 5, forced length, Transformers, allocator tuned"]
+    assert tuned.found.median == pytest.approx(2 / 1.2)
+    assert tuned.aim is None
+    assert not tuned.met
+    other = found["decoding C, batch 64, beam 5, forced, best peer, allocator tuned"]
+    assert other.found.median == pytest.approx(2.5 / 1.2)
+    text = page(record)
+    assert f"| {tuned.name} |  |  | 1.67 | 1.67 – 1.67 |  |" in text
+    assert text.count("| Transformers (Marian), allocator tuned | 198 ± 9 % (1.67) |") == 2  # A and B
+    assert text.count("| Eole, allocator tuned | 158 ± 9 % (2.08) |") == 1  # C
+
+
+@pytest.mark.parametrize(
+    ("cell", "count"),
+    [
+        (Cell(kind="decode", system=OURS, model="A"), 10),
+        (Cell(kind="decode", system="transformers", model="A"), 10),
+        (Cell(kind="decode", system="transformers", model="A", tuned=True), 3),
+        (Cell(kind="decode", system="transformers", model="B"), 8),
+        (Cell(kind="decode", system="transformers", model="B", tuned=True), 3),
+        (Cell(kind="decode", system="eole", model="C"), 2),
+        (Cell(kind="decode", system="eole", model="C", tuned=True), 1),
+    ],
+    ids=lambda value: value.key if isinstance(value, Cell) else str(value),
+)
+def test_settings_of_a_cell(cell: Cell, count: int) -> None:
+    keys = [setting_key(one) for one in settings_of(cell, {64: 1000, 1: 50})]
+    assert len(keys) == count
+    assert "forced batch 64 beam 5" in keys
+
+
+@pytest.mark.parametrize("system", ["transformers", "eole", "opennmt"])
+def test_decoding_is_run_with_the_settings_of_the_allocator(system: str, tmp_path: Path, monkeypatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def pretend(command: list, *, further: dict[str, str], **_: object) -> processes.Ran:
+        seen.append(further)
+        return processes.Ran(seconds=1.0, bytes=1, output="Total prediction time (s): 2.0\n")
+
+    monkeypatch.setattr(driving, "run", pretend)
+    (tmp_path / "test.src").write_text("a\n" * 3)
+    bench = driving.Bench(
+        home=tmp_path, folder=tmp_path, corpus=Corpus(tmp_path), threads=1, steps={}, sentences={"C": {64: 2, 1: 1}},
+        limit=1.0,
+    )  # fmt: skip
+    trained = bench.work(Cell(kind="train", system=system, model="C"))
+    trained.mkdir(parents=True)
+    (trained / driving.SAID).touch()
+    for tuned in (False, True):
+        driving.decode(Cell(kind="decode", system=system, model="C", tuned=tuned), bench)
+    assert {name: value for name, value in seen[-1].items() if name.startswith("MALLOC")} == processes.TUNED
+    assert not any(name.startswith("MALLOC") for name in seen[0])
+
+
+def test_peers_learn_first_what_they_decode_with(tmp_path: Path, monkeypatch) -> None:
+    """Training was measured long ago, and its folder is gone."""
+    ran: list[str] = []
+    bench = driving.Bench(
+        home=tmp_path, folder=tmp_path, corpus=Corpus(tmp_path), threads=1, steps={}, sentences={}, limit=1.0
+    )
+
+    def run_training(cell: Cell, bench: driving.Bench) -> None:
+        ran.append(cell.key)
+        bench.work(cell).mkdir(parents=True)
+        (bench.work(cell) / driving.SAID).touch()
+
+    monkeypatch.setattr(driving, "run_training", run_training)
+    for tuned in (False, True):
+        driving.learn_first(Cell(kind="decode", system="eole", model="C", tuned=tuned), bench)
+    assert ran == ["train C eole float32"]
 
 
 def test_goals_of_the_engine(record: dict) -> None:
@@ -201,3 +300,8 @@ def test_a_program_is_run_and_watched(tmp_path: Path) -> None:
     assert run(["python3", "-c", two], threads=1, further={}, limit=60, folder=tmp_path).bytes > 50_000_000
     with pytest.raises(Failed, match="exit code -9"):
         run(["python3", "-c", "import time; time.sleep(60)"], threads=1, further={}, limit=0.1, folder=tmp_path)
+
+
+def test_the_end_of_a_program_is_seen_when_it_comes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(processes, "PAUSE", 20.0)
+    assert 0.2 < run(["sleep", "0.2"], threads=1, further={}, limit=60, folder=tmp_path).seconds < 10

@@ -76,6 +76,11 @@ def by_length(rows: Sequence[Ids], batch: int) -> list[list[Ids]]:
     return [order[start : start + batch] for start in range(0, len(order), batch)]
 
 
+def length_of(output: Sequence[int]) -> int:
+    """Tokens before the first end, which is how all systems are counted: what fills a row up may be the end again."""
+    return next((place for place, token in enumerate(output) if token == END), len(output))
+
+
 def reset_peak() -> None:
     """Let the highest resident memory be counted anew (Linux)."""
     try:
@@ -84,13 +89,14 @@ def reset_peak() -> None:
         return
 
 
-def peak_bytes() -> int:
-    """The highest resident memory since then, 0 where the system does not tell."""
+def memory() -> dict[str, int]:
+    """Bytes that are resident, and the most that were since then; 0 where the system does not tell."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+        lines = []
+    found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmHWM", "VmRSS"))}
+    return {"peak": found.get("VmHWM", 0), "resident": found.get("VmRSS", 0)}
 
 
 def measure(setting: Setting, rows: Sequence[Ids], decode: Callable[[Sequence[Ids]], int], **further: object) -> None:
@@ -113,6 +119,6 @@ def measure(setting: Setting, rows: Sequence[Ids], decode: Callable[[Sequence[Id
         seconds=seconds,
         rate=len(wanted) / seconds,
         tokens=tokens,
-        bytes=peak_bytes(),
+        bytes=memory()["peak"],
         **further,
     )

@@ -1,4 +1,5 @@
-"""Our training by its own command; only its log has a line for every so many steps instead of 20.
+"""Our training by its own command; only its log has a line for every so many steps instead of 20, and it tells its
+memory with each.
 
 python regard_training.py RECIPE WINDOW
 """
@@ -6,12 +7,16 @@ python regard_training.py RECIPE WINDOW
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from measuring import memory, tell
 
 from regard.process import keep_heap, spin_shortly
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
+    from regard.run.watching import Watching
+    from regard.training import Event
     from regard.training.settings import Settings
 
 
@@ -21,13 +26,25 @@ def main(recipe: str, window: int) -> None:
     keep_heap()
     from regard.cli.main import main as command
     from regard.run import training
+    from regard.training import Stepped
 
     usual: Callable[[Recipe], Settings] = vars(training)["training_settings"]
+    watch: Callable[..., Watching] = vars(training)["watch"]
 
     def often(recipe: "Recipe") -> "Settings":
         return replace(usual(recipe), log_every=window)
 
+    def tell_memory(event: "Event") -> None:
+        if isinstance(event, Stepped):
+            tell(step=event.progress.step, **memory())
+
+    def watch_memory(*given: Any, **named: Any) -> "Watching":
+        watching = watch(*given, **named)
+        watching.listeners = [*watching.listeners, tell_memory]
+        return watching
+
     vars(training)["training_settings"] = often
+    vars(training)["watch"] = watch_memory
     sys.argv = ["regard", "train", recipe]
     command()
 

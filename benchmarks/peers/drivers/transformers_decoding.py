@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from measuring import END, LONGEST, PAD, Ids, Setting, by_length, measure, read_pairs, read_settings
+from measuring import END, LONGEST, PAD, Ids, Setting, by_length, length_of, measure, read_pairs, read_settings
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSeq2SeqLM
 
@@ -33,7 +33,7 @@ def main(folder: str, path: str, settings: list[Setting]) -> None:
                     max_new_tokens=setting.steps if forced else LONGEST,
                     **limits,
                 )
-                tokens += int((output[:, 1:] != PAD).sum())
+                tokens += sum(map(length_of, output[:, 1:].tolist()))
             return tokens
 
         with torch.inference_mode():

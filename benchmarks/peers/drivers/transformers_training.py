@@ -9,7 +9,7 @@ import json
 import time
 
 import torch
-from measuring import END, PAD, START, read_pairs, tell, training_batches
+from measuring import END, PAD, START, memory, read_pairs, tell, training_batches
 from torch.nn.utils.rnn import pad_sequence
 from transformers import MarianConfig, MarianMTModel
 
@@ -78,7 +78,7 @@ def main() -> None:
             if step % options.window == 0:
                 now = time.perf_counter()
                 rate, mean = tokens / (now - began), tokens / options.window
-                tell(step=step, tokens_per_second=rate, tokens=mean, loss=float(loss.detach()))
+                tell(step=step, tokens_per_second=rate, tokens=mean, loss=float(loss.detach()), **memory())
                 tokens, began = 0, now
             if step == options.steps:
                 break
