@@ -16,7 +16,7 @@ from regard.run.settling import as_begun, keep_chosen, likely_steps
 from regard.run.training import Trained, check_same, train
 from regard.training import Checkpoints, Event, Settings, Settled, Warned, weights
 from regard.training.processes import Alone
-from regard.training.ways import Way, _Trials
+from regard.training.ways import Way, _Trials, choose
 from tests.toys import toy_collation, toy_pairs, toy_recipe, toy_store, toy_system, write_tsv
 
 AUTO = ("training.precision=auto", "training.threads=auto", "model.dropout=0.1")
@@ -119,7 +119,7 @@ class Two(Alone):
     [
         (Two(), (), "2 processes share each batch"),
         (Alone(), ("training.compile=true",), "every way would have to be compiled"),
-        (Alone(), (), "about 12 steps are too few to try others (700)"),
+        (Alone(), (), "about 12 steps are too few to try others (1,000)"),
     ],
 )
 def test_threads_that_were_not_compared_are_left_out(
@@ -136,7 +136,7 @@ def test_threads_that_were_not_compared_are_left_out(
 def test_a_short_run_follows_the_rule(tmp_path: Path, pairs: Path) -> None:
     events: list[Event] = []
     trained = train(toy_recipe(tmp_path / "run", pairs, *AUTO), observers=[events.append])
-    assert told(events)[0] == "fp32 on 1 thread, unmeasured: about 12 steps are too few to try others (700)"
+    assert told(events)[0] == "fp32 on 1 thread, unmeasured: about 12 steps are too few to try others (1,000)"
     assert trained.model.recipe.training.precision == "float32"
     assert same(trained, train(toy_recipe(tmp_path / "plain", pairs, AUTO[2])))
 
@@ -225,7 +225,7 @@ def test_memory_that_the_disk_has_room_for_is_warned_of(
 def test_what_a_trial_took_is_not_missed(tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process keeps what it freed: after the trial less is free, of which it needs less as well."""
     left = [10**12]
-    real = settling.choose
+    real = choose
     monkeypatch.setattr(settling, "memory_free", lambda: left[0])
     monkeypatch.setattr(settling, "choose", lambda *given, **named: left.__setitem__(0, 0) or real(*given, **named))
     events: list[Event] = []

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
+from typing import Literal
 
 import pytest
 import torch
@@ -12,7 +14,8 @@ from regard.data.corpus import StoreCorpus
 from regard.training import Checkpoints, Settings, Trainer, Verdict, weights
 from regard.training import ways as ways_module
 from regard.training.interrupt import Interrupted
-from regard.training.ways import SHARE, Choice, Way, choose, fewer_threads
+from regard.training.settings import Precision
+from regard.training.ways import LEAST, PIECES, SHARE, Choice, Way, choose, fewer_threads
 from tests.toys import toy_collation, toy_store, toy_system
 
 SETTINGS = Settings(seed=3, steps=4, learning_rate=0.02, warmup=2, validate_every=100)
@@ -20,21 +23,21 @@ SINGLE, HALF, ONE = Way("float32", 2), Way("bfloat16", 2), Way("float32", 1)
 
 
 class Clock:
-    """Time that passes only in updates, by the pace of each way."""
+    """Time that passes only in updates: so many seconds for each token by a way, and some for each update."""
 
     def __init__(self, paces: dict[Way, float]) -> None:
-        self.now, self.paces = 0.0, paces
+        self.now, self.paces, self.fixed = 0.0, paces, 0.0
         self.updates: list[Way] = []
 
     def __call__(self) -> float:
         return self.now
 
 
-def trainer(folder: Path, settings: Settings = SETTINGS) -> Trainer:
+def trainer(folder: Path, settings: Settings = SETTINGS, *, examples: int = 40, tokens: int = 60) -> Trainer:
     torch.manual_seed(11)
     return Trainer(
         toy_system(dropout=0.1),
-        StoreCorpus(toy_store(folder / "store"), toy_collation(), tokens=60, seed=5),
+        StoreCorpus(toy_store(folder / "store", examples), toy_collation(), tokens=tokens, seed=5),
         settings=settings,
         validate=lambda system: Verdict(loss=1.0, value=1.0, metrics={}),
         checkpoints=Checkpoints(folder / "checkpoints"),
@@ -47,14 +50,14 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Trainer, dict[Way, float]
 
     def make(made: Trainer, paces: dict[Way, float]) -> Clock:
         clock, threads = Clock(paces), [2]
-        monkeypatch.setattr(ways_module.torch, "set_num_threads", lambda count: threads.__setitem__(0, count))
+        monkeypatch.setattr(torch, "set_num_threads", lambda count: threads.__setitem__(0, count))
 
         def backward(parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
             assert step == 1
             count = sum(part.tokens for part in parts)
             way = Way(made.settings.precision, threads[0])
             clock.updates.append(way)
-            clock.now += clock.paces[way] * count
+            clock.now += clock.fixed + clock.paces[way] * count
             return count, 0.0, 0.0
 
         monkeypatch.setattr(made, "backward", backward)
@@ -86,29 +89,125 @@ def test_the_fastest_way_is_chosen(
     assert 20 < found.step_seconds / paces[chosen] < 60  # tokens of a batch
 
 
-@pytest.mark.parametrize("steps", [699, 700, 1000, 1500, 2000, 5000, 100_000])
-def test_a_trial_takes_its_share_at_most(
-    tmp_path: Path, slow: Callable[[Trainer, dict[Way, float]], Clock], steps: int
+Slow = Callable[[Trainer, dict[Way, float]], Clock]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Trainer:
+    """Batches of more than a hundred rows, as they are in earnest."""
+    return trainer(tmp_path, examples=600, tokens=600)
+
+
+def batch_tokens(made: Trainer) -> float:
+    """Of a batch, on average."""
+    assert isinstance(made.corpus, StoreCorpus)
+    return mean(batch.tokens for batch in made.corpus.once())
+
+
+TIMES = (0.5, 0.7, 0.95, 1.2, 1.9, 2.5, 4.0, 10.0, 30.0)
+"""Seconds of half precision beside those of single precision."""
+
+
+def ways_at(times: float, one: float = 1.9) -> dict[Way, float]:
+    """Paces of four ways, of which those on one thread take `one` times as long."""
+    return {SINGLE: 1.0, HALF: times, ONE: one, Way("bfloat16", 1): one * times}
+
+
+@pytest.mark.parametrize("fixed", [0.0, 0.25])
+@pytest.mark.parametrize("steps", [200, 700, 999, 1000, 1200, 2000, 5000, 20_000])
+@pytest.mark.parametrize("times", TIMES)
+def test_a_trial_takes_its_share_of_a_run_at_most(
+    large: Trainer, slow: Slow, times: float, steps: int, fixed: float
 ) -> None:
-    made = trainer(tmp_path)
-    clock = slow(made, {SINGLE: 1.0, HALF: 0.95, ONE: 1.9})
-    found = choose(made, SINGLE, precisions=("bfloat16",), threads=(1,), steps=steps, clock=clock)
-    batch = made.corpus.from_(made.progress.cursor, 1)
-    most = max(sum(part.tokens for part in parts) for _, (_, parts) in zip(range(20), batch, strict=False))
-    assert clock.now <= SHARE * steps * most
-    assert (len(clock.updates) == 0) == (steps < 700)
-    tried = {699: 0, 700: 2, 1000: 2, 1500: 2, 2000: 3, 5000: 3, 100_000: 3}
-    assert len(found.speeds) == tried[steps]
+    """Of the run by the way that was chosen, where `fixed` is what every update takes beside its tokens."""
+    tokens = batch_tokens(large)
+    clock = slow(large, ways_at(times))
+    clock.fixed = fixed * tokens
+    found = choose(large, SINGLE, precisions=("bfloat16",), threads=(1,), steps=steps, clock=clock)
+    run = steps * (clock.fixed + clock.paces[found.way] * tokens)
+    assert clock.now == found.seconds <= SHARE * run
+    assert (len(clock.updates) == 0) == (steps < LEAST)
+    if steps >= LEAST and not fixed:
+        assert found.way == (HALF if times < 0.9 else SINGLE)
+    if steps >= 2000:
+        assert HALF in {way for way, _ in (*found.speeds, *found.slow)}
 
 
-def test_minutes_limit_the_trial(tmp_path: Path, slow: Callable[[Trainer, dict[Way, float]], Clock]) -> None:
-    made = trainer(tmp_path)
-    clock = slow(made, {SINGLE: 1.0, HALF: 0.5})
-    found = choose(made, SINGLE, precisions=("bfloat16",), steps=1e9, most_seconds=60.0, clock=clock)
-    assert found.way == SINGLE
+@pytest.mark.parametrize("updates", [3, 20, 50, 100, 300, 1000, 5000])
+@pytest.mark.parametrize("times", TIMES)
+def test_minutes_limit_a_trial(large: Trainer, slow: Slow, times: float, updates: int) -> None:
+    """A run that has time for so many updates."""
+    run = updates * batch_tokens(large)
+    clock = slow(large, ways_at(times))
+    found = choose(large, SINGLE, precisions=("bfloat16",), threads=(1,), steps=1e9, most_seconds=run, clock=clock)
+    assert clock.now <= SHARE * run
+    if updates <= 300:
+        assert found.way == SINGLE
+        assert found.step_seconds is None  # the time is told by the median of several passes
+        assert found.speeds == ()
+        slower = found.line().startswith("fp32 on 2 threads: part of a batch took ")
+        short = f"fp32 on 2 threads, unmeasured: 1 % of about {run:,.0f} s is too little to try others"
+        assert slower if found.slow else found.line() == short
+    else:
+        assert found.way == (HALF if times < 0.9 else SINGLE)
+
+
+def test_no_more_than_a_piece_is_tried_where_not_even_that_has_time(large: Trainer, slow: Slow) -> None:
+    clock = slow(large, ways_at(0.5))
+    found = choose(large, SINGLE, precisions=("bfloat16",), steps=1e9, most_seconds=60.0, clock=clock)
     assert found.line() == "fp32 on 2 threads, unmeasured: 1 % of about 60 s is too little to try others"
-    assert found.step_seconds is None  # of one update: the time is told by the median of several passes
-    assert len(clock.updates) == 2
+    assert clock.updates == [SINGLE]
+    assert clock.now < batch_tokens(large) / 50
+
+
+@pytest.mark.parametrize("one", [0.6, 1.9, 5.0])
+@pytest.mark.parametrize("times", [1.0, 30.0])
+def test_threads_have_the_time_that_is_left(large: Trainer, slow: Slow, times: float, one: float) -> None:
+    clock = slow(large, ways_at(times, one))
+    found = choose(large, SINGLE, precisions=("bfloat16",), threads=(1,), steps=5000, clock=clock)
+    assert found.way == (ONE if one < 1 else SINGLE)
+    assert found.compared_threads
+    assert clock.now <= SHARE * 5000 * batch_tokens(large) * min(1, one)
+
+
+def test_a_way_far_behind_is_given_up_and_told(large: Trainer, slow: Slow) -> None:
+    clock = slow(large, ways_at(30.0))
+    found = choose(large, SINGLE, precisions=("bfloat16",), steps=20_000, clock=clock)
+    assert dict(found.slow) == pytest.approx({HALF: 30.0})
+    assert clock.updates == [SINGLE] * len(PIECES) + [HALF] * 2
+    assert found.line() == (
+        f"fp32 on 2 threads: part of a batch took 30 times as long in bf16; measured in {clock.now:.2g} s"
+    )
+    assert not found.compared_threads
+
+
+def test_a_way_is_told_to_be_slow_beside_the_chosen_one(large: Trainer, slow: Slow) -> None:
+    slow_half = slow(large, ways_at(30.0, 0.5))
+    found = choose(large, SINGLE, precisions=("bfloat16",), threads=(1,), steps=20_000, clock=slow_half)
+    assert found.way == ONE
+    assert "; part of a batch took 60 times as long in bf16 on 2 threads; measured in " in found.line()
+    slow_one = slow(large, ways_at(0.5, 4.0))
+    found = choose(large, SINGLE, precisions=("bfloat16",), threads=(1,), steps=20_000, clock=slow_one)
+    assert found.way == HALF
+    assert "; part of a batch took 4 times as long on 1 thread; measured in " in found.line()
+    assert found.compared_threads
+
+
+def test_rounds_end_when_time_is_up(large: Trainer, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program begins in the midst: no comparison is made of one round."""
+    clock = slow(large, ways_at(0.9))
+    real = large.backward
+
+    def backward(parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
+        if clock.updates.count(HALF) == len(PIECES):
+            clock.now += 5 * batch_tokens(large)
+        return real(parts, step)
+
+    monkeypatch.setattr(large, "backward", backward)
+    found = choose(large, SINGLE, precisions=("bfloat16",), steps=1200, clock=clock)
+    assert clock.updates[2 * len(PIECES) :] == [SINGLE, HALF]
+    assert found.way == SINGLE
+    assert found.line().startswith("fp32 on 2 threads, unmeasured: 1 % of about ")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +220,16 @@ def test_minutes_limit_the_trial(tmp_path: Path, slow: Callable[[Trainer, dict[W
         (
             Choice(way=ONE, speeds=((SINGLE, 10.0), (HALF, 20.0), (ONE, 30.0)), seconds=1.26),
             "fp32 on 1 thread: 30 tokens/s against 10 on 2 threads and 20 in bf16 on 2 threads; measured in 1.3 s",
+        ),
+        (
+            Choice(way=SINGLE, speeds=((SINGLE, 30.0), (ONE, 20.0)), seconds=1.0, slow=((HALF, 9.96),)),
+            "fp32 on 2 threads: 30 tokens/s against 20 on 1 thread; part of a batch took 10 times as long in bf16; "
+            "measured in 1 s",
+        ),
+        (
+            Choice(way=SINGLE, seconds=0.5, slow=((HALF, 30.0), (ONE, 3.5)), reason="of no time"),
+            "fp32 on 2 threads: part of a batch took 30 times as long in bf16 and 3.5 times as long on 1 thread; "
+            "measured in 0.5 s",
         ),
         (Choice(way=ONE, reason="it is so"), "fp32 on 1 thread, unmeasured: it is so"),
         (
@@ -141,7 +250,10 @@ def test_fewer_threads(most: int, fewer: list[int]) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_trial_leaves_no_trace(tmp_path: Path, precision: str, optimizer: str) -> None:
+def test_a_trial_leaves_no_trace(
+    tmp_path: Path, precision: Precision, optimizer: Literal["adamw", "sgd"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways_module, "FAR", float("inf"))  # updates of a few milliseconds, by the real clock
     settings = replace(SETTINGS, precision=precision, optimizer=optimizer, weight_decay=0.1, freeze=("encoder",))
     straight = trainer(tmp_path / "straight", settings)
     straight.run()
@@ -183,8 +295,9 @@ def test_no_memory_for_a_trial_is_no_end(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (HALF, 0, ONE, {SINGLE, ONE}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
         (HALF, 2, ONE, {SINGLE, ONE}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
+        (HALF, 5, ONE, {SINGLE, ONE}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
         (Way("bfloat16", 1), 0, HALF, {SINGLE, HALF}, "; bf16 on 1 thread failed (RuntimeError: no such kernel)"),
-        (HALF, 6, SINGLE, {SINGLE, Way("bfloat16", 1)}, "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
+        (HALF, 9, SINGLE, set(), "; bf16 on 2 threads failed (RuntimeError: no such kernel)"),
     ],
 )
 def test_a_way_that_fails_is_left_out_and_told(
@@ -197,7 +310,7 @@ def test_a_way_that_fails_is_left_out_and_told(
     left: set[Way],
     line: str,
 ) -> None:
-    """From its n-th update on: at once, amidst a comparison, in the second comparison that it has come to."""
+    """From its n-th update on: at once, in a piece, amidst a comparison, in the second that it has come to."""
     made = trainer(tmp_path)
     clock = slow(made, {SINGLE: 1.0, HALF: 0.5, ONE: 0.7, Way("bfloat16", 1): 0.6})
     real = made.backward
@@ -214,8 +327,7 @@ def test_a_way_that_fails_is_left_out_and_told(
     assert {way for way, _ in found.speeds} == left
     assert found.failed == ((bad, "RuntimeError: no such kernel"),)
     assert found.line().endswith(line)
-    assert found.step_seconds is not None
-    assert found.step_seconds > 0
+    assert (found.step_seconds is None) == (not left)
 
 
 def test_where_all_others_fail_the_rule_decides(
