@@ -5,7 +5,8 @@
     model = regard.load("runs/demo")
     model.predict("the cat sleeps .").text
 
-Names are looked up when they are first used, so that `import regard` costs nothing and needs no torch.
+Names are looked up when they are first used, so that `import regard` costs nothing and needs no torch. The first of
+them that needs torch settles what must be settled before torch is loaded, unless the program has loaded it itself.
 """
 
 from importlib import import_module
@@ -32,4 +33,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    if _HOMES[name].startswith("regard.run."):
+        from regard.process import keep_heap
+
+        keep_heap()
     return getattr(import_module(_HOMES[name]), name)

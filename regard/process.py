@@ -28,6 +28,9 @@ _IS_LOOPBACK: Final = 0x8
 _NO_LIMIT: Final = 2**60
 """Version 1 of containers says a number beyond this where there is none."""
 
+_ALLOCATOR: Final = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+"""In the environment: how a user has set glibc's allocator."""
+
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
@@ -42,8 +45,13 @@ def spin_shortly() -> None:
 
 
 def keep_heap() -> None:
-    """Take large tensors from the heap and keep it, instead of mapping and unmapping memory at every training step."""
-    if "torch" in sys.modules or not sys.platform.startswith("linux"):
+    """Take large tensors from the heap and keep it, instead of mapping and unmapping memory at every step.
+
+    It would work later, too, but it is a setting of the whole process: where torch is loaded already, the process is
+    somebody else's and stays as it is.
+    """
+    chosen = any(name in os.environ for name in _ALLOCATOR) or "malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    if chosen or "torch" in sys.modules or not sys.platform.startswith("linux"):
         return
     try:
         libc = ctypes.CDLL("libc.so.6")

@@ -7,7 +7,6 @@ import typer
 
 from regard.cli.console import messages, split_settings
 from regard.errors import UsageError
-from regard.process import keep_heap
 
 USAGE = "regard backtranslate recipe.yaml mono.de"
 
@@ -43,7 +42,6 @@ def backtranslate(
     if draw not in ("sample", "beam"):
         raise UsageError(f"--draw {draw}: there are sample and beam")
 
-    keep_heap()
     from regard.run.api import recipe_for
     from regard.run.backtranslation import STAGES, Plan
     from regard.run.backtranslation import backtranslate as run_backtranslation

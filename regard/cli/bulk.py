@@ -72,12 +72,14 @@ class BulkProgress:
 
 def hire(on: str, workers: int | None, *, model: "Model", asked: "Asked") -> "tuple[Crew, dict[str, str]]":
     """Who predicts (`here`, `ray` or `ray=ADDRESS`), and the checksums of the run. What cannot be asked is refused."""
-    from regard.run.crews import Here, Processes
+    from regard.run.crews import Forks, Here, Processes
+    from regard.run.forks import can_fork
     from regard.run.joint import JointModel, checksums
     from regard.run.shards import ShardPredictor
 
     where, _, address = on.partition("=")
-    if (isinstance(model, JointModel) or model.averaged) and (where == "ray" or workers is not None):
+    apart = where == "ray" or (workers is not None and not can_fork())
+    if apart and (isinstance(model, JointModel) or model.averaged):
         raise UsageError(
             "other processes open one run as it is: leave out --workers and --on, or --with, --language-model and "
             "--average"
@@ -89,8 +91,10 @@ def hire(on: str, workers: int | None, *, model: "Model", asked: "Asked") -> "tu
         from regard.run.on_ray import OnRay
 
         return OnRay(run, asked, files=files, address=address or None, workers=workers), files
-    crew = Here(predictor) if workers is None else Processes(run, asked, files=files, workers=workers)
-    return crew, files
+    if workers is None:
+        return Here(predictor), files
+    forked = Forks(predictor, workers=workers) if can_fork() else None
+    return forked or Processes(run, asked, files=files, workers=workers), files
 
 
 def predict_into(

@@ -8,7 +8,6 @@ import typer
 
 from regard.cli.console import colour, messages, score_lines, split_settings, terminal_width
 from regard.errors import UsageError
-from regard.process import keep_heap
 
 if TYPE_CHECKING:
     from regard.report import AlignmentPicture
@@ -23,7 +22,6 @@ def demo(
     overwrite: bool = typer.Option(False, "--overwrite", help="Start anew where the folder holds an earlier run."),
 ) -> None:
     """Train, evaluate and show a small translation model on built-in data."""
-    keep_heap()
     from regard.cli.progress import TrainingProgress
     from regard.report import to_text, wrap
     from regard.run.demo import demo as run_demo

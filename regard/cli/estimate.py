@@ -7,7 +7,6 @@ import typer
 
 from regard.cli.console import duration, size, split_settings
 from regard.errors import UsageError
-from regard.process import keep_heap
 
 if TYPE_CHECKING:
     from regard.run.estimating import Estimate
@@ -29,7 +28,6 @@ def estimate(
     files, overrides = split_settings(what)
     if not files:
         raise UsageError("estimate needs a recipe or a file of pairs before the settings: regard estimate recipe.yaml")
-    keep_heap()
     from regard.run.api import recipe_for
     from regard.run.estimating import estimate as try_out
 

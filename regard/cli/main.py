@@ -1,6 +1,7 @@
 """The command line: one thin file per verb, registered here.
 
-Data goes to standard output, everything else to standard error. Nothing here imports torch before a verb needs it.
+Data goes to standard output, everything else to standard error. Nothing here imports torch before a verb needs it,
+and what must be settled before that is settled here.
 """
 
 import io
@@ -31,7 +32,7 @@ from regard.cli import (
 )
 from regard.cli.console import tell_error
 from regard.cli.stopping import stopping_at_once
-from regard.process import spin_shortly
+from regard.process import keep_heap, spin_shortly
 
 app = typer.Typer(
     name="regard",
@@ -79,6 +80,7 @@ def main() -> None:
     """Run, and leave with the exit code that says what happened."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     spin_shortly()
+    keep_heap()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

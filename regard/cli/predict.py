@@ -1,10 +1,11 @@
 """`regard predict`: a line in, a line out."""
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import typer
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from regard.run.shards import Asked
     from regard.run.written import Tally
     from regard.search import Sampling
+
+NARROW: Final = 128
+"""A model no wider gains next to nothing from a second thread on one sentence; docs/bulk.md has the measurement."""
 
 
 def predict(
@@ -190,10 +194,11 @@ def predict(
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)
     limit = model.longest_source
     if output is None:
-        ledger, tally = _stream(model, asked, file, typed=typed, processes=processes)
+        with _threads_for(model, alone=typed):
+            ledger, tally = _stream(model, asked, file, typed=typed, processes=processes)
     else:
         crew, checksums = hire(on or "here", workers, model=model, asked=asked)
-        del model  # workers have their own
+        del model  # the crew has it, or workers that have their own
         counts = predict_into(
             files, output, crew=crew, asked=asked, model=checksums, shard_lines=shard_lines, overwrite=overwrite
         )
@@ -235,6 +240,20 @@ def _refuse_idle(files: list[str], output: str | None, at_once: bool, bulk: list
         raise UsageError("--output is for whole files: name them after the run")
     elif at_once:
         raise UsageError("--at-once is for pipes; leave it out, or leave out --output")
+
+
+@contextmanager
+def _threads_for(model: "Model", *, alone: bool) -> Iterator[None]:
+    """One thread where a narrow model answers sentences one at a time, unless the user has said how many."""
+    import torch
+
+    before = torch.get_num_threads()
+    if alone and model.recipe.model.width <= NARROW and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes: int) -> "tuple[Ledger, Tally]":

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli.console import messages, score_lines, split_settings, tell_error
 from regard.errors import DivergedError, LostError, UsageError
-from regard.process import MEETING, SUPERVISOR, cores, keep_heap, keep_torch_quiet, one_of_several
+from regard.process import MEETING, SUPERVISOR, cores, keep_torch_quiet, one_of_several
 
 RESTARTS = "TORCHELASTIC_MAX_RESTARTS"
 """In the environment of a process of torchrun: how often it may start all of them again, with the same arguments."""
@@ -63,7 +63,6 @@ def train(
             tell=lambda line: typer.echo(line, err=True),
         )
         raise typer.Exit(supervise(crew))
-    keep_heap()
     from regard.training.processes import Alone
 
     _train(files, overrides, Alone(), overwrite=overwrite)
@@ -74,7 +73,6 @@ def _take_part(files: list[str], overrides: list[str], *, overwrite: bool) -> No
 
     Whoever fails leaves at once: what torch has under way with processes that are gone would hold up a normal end.
     """
-    keep_heap()
     keep_torch_quiet()
     from regard.training.interrupt import Interrupted
     from regard.training.processes import joined

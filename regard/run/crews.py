@@ -1,4 +1,4 @@
-"""Who predicts shards: this process, or processes of one thread each on this machine.
+"""Who predicts shards: this process, or processes of one thread each on this machine, forked from it where they can be.
 
 A crew takes tasks and gives back outcomes, in whatever order they are ready. A fault is an outcome, too: whoever asked
 decides what is tried again.
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from regard.run.forks import Child, speaking
 from regard.run.shards import Asked, Beginning, Outcome, ShardPredictor, Task
 
 SIGNALLED: Final = "the worker was ended by signal {}; out of memory is the usual reason"
@@ -72,12 +73,49 @@ class Here:
         return task, self.predictor.attempt(task)
 
 
+class Forks:
+    """Processes of one thread each that share the weights of this one; only where `regard.run.forks.can_fork`."""
+
+    def __init__(self, predictor: ShardPredictor, *, workers: int) -> None:
+        self.size = workers
+        self.place = _processes(workers)
+        self._predictor = predictor
+        self._children: list[Child] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for child in self._children:
+            child.end()
+
+    def submit(self, task: Task) -> None:
+        child = next((child for child in self._children if not child.tasks), None)
+        if child is None:
+            child = Child(self._predictor.attempt)
+            self._children.append(child)
+        child.submit(task)
+
+    def next(self) -> tuple[Task, Outcome]:
+        child = speaking(self._children, None)[0]
+        outcome = child.hear()
+        if outcome is None:
+            self._children.remove(child)
+            outcome = _lost(child.end())
+        return child.tasks.popleft(), outcome
+
+
 class Processes:
-    """Processes of one thread each. They end when this one does, however it ends: their input is closed then."""
+    """Processes of one thread each, which load the run themselves: for systems where none can be forked.
+
+    They end when this one does, however it ends: their input is closed then.
+    """
 
     def __init__(self, run: Path, asked: Asked, *, files: Mapping[str, str], workers: int) -> None:
         self.size = workers
-        self.place = f"in {workers} process{'' if workers == 1 else 'es'} of one thread"
+        self.place = _processes(workers)
         self._run, self._asked, self._files = run, asked, files
         self._workers: list[_Worker] = []
         self._idle: list[_Worker] = []
@@ -140,9 +178,7 @@ class _Worker:
             reply = b""
         if reply.endswith(b"\n"):
             return Outcome.decode(reply)
-        code = self._process.wait()
-        fault = SIGNALLED.format(-code) if code < 0 else f"the worker ended with code {code}"
-        return Outcome(fault=fault, lost=True)
+        return _lost(self._process.wait())
 
     def end(self) -> None:
         self._process.kill()
@@ -153,6 +189,16 @@ class _Worker:
                 pipe.close()
             except OSError:
                 continue
+
+
+def _processes(workers: int) -> str:
+    return f"in {workers} process{'' if workers == 1 else 'es'} of one thread"
+
+
+def _lost(code: int) -> Outcome:
+    """What comes of a task whose worker ended with a code, or minus a signal."""
+    fault = SIGNALLED.format(-code) if code < 0 else f"the worker ended with code {code}"
+    return Outcome(fault=fault, lost=True)
 
 
 def module_paths() -> str:

@@ -1,10 +1,11 @@
 """Lines predicted by several processes that share the weights of this one.
 
-They are forked after the model was loaded, so they start at once and hold no weights of their own; each searches with
-one thread, which in batches is faster than one process with several. This process reads lines, hands them out a part at
-a time, and gives back answers in the order of the lines. What a process could not do is done here, so that an error is
-told as it would be without others, behind the answers to all lines before it. Lines are read far ahead, so this is for
-files that are complete. Only on Linux: elsewhere a process of many libraries is not safely forked.
+They are forked after the model was loaded (`Child`), so they start at once and hold no weights of their own; each
+searches with one thread, which in batches is faster than one process with several. `regard.run.crews` has them predict
+shards. Here they predict a stream: this process reads lines, hands them out a part at a time, and gives back answers in
+the order of the lines. What a process could not do is done here, so that an error is told as it would be without
+others, behind the answers to all lines before it. Lines are read far ahead, so this is for files that are complete.
+Only on Linux: elsewhere a process of many libraries is not safely forked.
 """
 
 import os
@@ -96,7 +97,7 @@ class _Forked:
         self.predict = predict
         self.most = processes
         self.ahead = 4 * processes
-        self.children: list[_Child] = []
+        self.children: list[Child] = []
         self.done: dict[int, Answer | Exception] = {}
         self.waiting: deque[Task] = deque()
         self.read = 0  # tasks so far
@@ -154,13 +155,20 @@ class _Forked:
         """To the child with least to do. Another one is forked where none is idle, as long as there may be more."""
         if all(child.tasks for child in self.children) and len(self.children) < self.most:
             try:
-                self.children.append(_Child(self.predict, self.children))
+                self.children.append(Child(self._attempt))
             except OSError:  # no more processes or files are permitted
                 self.most = len(self.children)
         if self.children:
             min(self.children, key=lambda one: len(one.tasks)).submit(task)
         else:
             self._answer_here(task)
+
+    def _attempt(self, task: Task) -> Outcome:
+        """In a child. Of a fault only that there was one: this process does it again, and tells why it cannot."""
+        try:
+            return Outcome(self.predict(task))
+        except Exception as error:
+            return Outcome(fault=str(error))
 
     def _answer_here(self, task: Task) -> None:
         try:
@@ -172,14 +180,7 @@ class _Forked:
 
     def _listen(self, seconds: float | None) -> None:
         """Hear the children that have something to say; None waits for one."""
-        found = [child for child in self.children if child.replies]
-        if not found:
-            with selectors.PollSelector() as selector:
-                for child in self.children:
-                    if child.tasks:
-                        selector.register(child.socket, selectors.EVENT_READ, child)
-                found = [key.data for key, _ in selector.select(seconds)]
-        for child in found:
+        for child in speaking(self.children, seconds):
             outcome = child.hear()
             if outcome is None:
                 self.children.remove(child)
@@ -199,10 +200,10 @@ class _Forked:
             child.end()
 
 
-class _Child:
+class Child:
     """One forked process: a line of JSON in, a line out. It ends when this one does, however this one ends."""
 
-    def __init__(self, predict: Predict, before: "Sequence[_Child]") -> None:
+    def __init__(self, attempt: Callable[[Task], Outcome]) -> None:
         self.socket, other = socket.socketpair()
         try:
             self.process = os.fork()
@@ -212,9 +213,7 @@ class _Child:
             raise
         if self.process == 0:
             try:
-                for one in (self, *before):
-                    one.socket.close()
-                _answer_all(predict, other)
+                _answer_all(attempt, other)
             finally:
                 os._exit(1)
         other.close()
@@ -244,23 +243,39 @@ class _Child:
                 self.begun = [beginning]
         return Outcome.decode(self.replies.popleft())
 
-    def end(self) -> None:
+    def end(self) -> int:
+        """The code that it ended with, or minus the signal that ended it, which may be this call's."""
         with suppress(ProcessLookupError):
             os.kill(self.process, signal.SIGKILL)
-        with suppress(ChildProcessError):  # where children are not waited for, by the signals that were inherited
-            os.waitpid(self.process, 0)
-        self.socket.close()
-
-
-def _answer_all(predict: Predict, connection: socket.socket) -> None:
-    """What a child does."""
-
-    def attempt(task: Task) -> Outcome:
         try:
-            return Outcome(predict(task))
-        except Exception as error:  # the other process does it again, and tells why it cannot be done
-            return Outcome(fault=str(error))
+            return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        except ChildProcessError:  # where children are not waited for, by the signals that were inherited
+            return -signal.SIGKILL
+        finally:
+            self.socket.close()
 
+
+def speaking(children: Sequence[Child], seconds: float | None) -> list[Child]:
+    """The children that have something to say, or are lost; None waits for one."""
+    if found := [child for child in children if child.replies]:
+        return found
+    with selectors.PollSelector() as selector:
+        for child in children:
+            if child.tasks:
+                selector.register(child.socket, selectors.EVENT_READ, child)
+        return [key.data for key, _ in selector.select(seconds)]
+
+
+def _answer_all(attempt: Callable[[Task], Outcome], connection: socket.socket) -> None:
+    """What a child does.
+
+    No file of the other process stays open here, for a lock on one would outlive its holder; and what is printed goes
+    through no object of that process, whose other threads may have held its lock.
+    """
+    os.closerange(3, connection.fileno())
+    os.closerange(max(3, connection.fileno() + 1), os.sysconf("SC_OPEN_MAX"))
+    with suppress(OSError):  # there may be no standard error
+        sys.stdout = sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="replace", closefd=False)
     torch.set_num_threads(1)  # also because the threads of the other process are not there
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key is for the process that ends its children
     answer_tasks(connection.makefile("rb"), connection.makefile("wb"), lambda _: attempt)

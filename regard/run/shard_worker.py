@@ -26,9 +26,11 @@ def answer_tasks(
     lines: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:
-        for line in tasks:
-            lines.put(line)
-        os._exit(0)
+        try:
+            for line in tasks:
+                lines.put(line)
+        finally:  # also where a socket says that whoever asked was killed before it had read a reply
+            os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     attempt = begin(lines.get)

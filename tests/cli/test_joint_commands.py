@@ -117,8 +117,18 @@ def test_what_makes_no_sense_is_refused(regard: Command, runs: Path, arguments: 
     assert message in " ".join(result.err.split())
 
 
+def test_forked_workers_have_the_model_as_it_was_put_together(regard: Command, runs: Path, tmp_path: Path) -> None:
+    command = ("predict", runs / "first", runs / "lines.txt", "--language-model", runs / "language", "--output")
+    for name, how in (("here", ()), ("there", ("--workers", "2", "--shard-lines", "1"))):
+        assert regard(*command, tmp_path / name, *how).code == 0
+    assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
+
+
 @pytest.mark.parametrize("how", [["--workers", "2"], ["--on", "ray"]])
-def test_other_processes_open_one_run_as_it_is(regard: Command, runs: Path, tmp_path: Path, how: list[str]) -> None:
+def test_other_processes_open_one_run_as_it_is(
+    regard: Command, runs: Path, tmp_path: Path, how: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.run.forks.can_fork", lambda: False)
     for given in (["--average", "2"], ["--language-model", runs / "language"]):
         result = regard("predict", runs / "first", runs / "lines.txt", "--output", tmp_path / "out", *how, *given)
         assert result.code == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 
 from regard.cli.main import main
 from regard.run.model import Model
@@ -184,6 +185,50 @@ def test_lengths_are_bounded_by_options(regard: Command, run: Path, trained: Tra
     refused = regard("predict", run, "--max-length", "3", "--min-length", "4", stdin=b"a b\n")
     assert refused.code == 2
     assert "min_length must lie between 1 and max_length (3), not be 4" in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "narrow", "variable", "expected"),
+    [
+        (["--at-once"], 128, None, 1),
+        (["--at-once"], 4, None, 2),  # wider than that
+        (["--at-once"], 128, "2", 2),  # asked for
+        ([], 128, None, 2),
+    ],
+)
+def test_a_narrow_model_answers_single_sentences_on_one_thread(
+    regard: Command,
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    narrow: int,
+    variable: str | None,
+    expected: int,
+) -> None:
+    threads: list[int] = []
+    predict_many = Model.predict_many
+
+    def counting(model: Model, texts: Iterable[str], **further: Any) -> Iterator[Any]:
+        for prediction in predict_many(model, texts, **further):
+            threads.append(torch.get_num_threads())
+            yield prediction
+
+    monkeypatch.setattr(Model, "predict_many", counting)
+    monkeypatch.setattr("regard.cli.predict.NARROW", narrow)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    torch.set_num_threads(2)
+    assert regard("predict", run, *options, stdin=b"a b\nc\n").code == 0
+    assert threads == [expected] * 2
+    assert torch.get_num_threads() == 2
+
+
+def test_a_model_changes_no_threads(trained: Trained) -> None:
+    """It is shared, and the setting is that of the whole process."""
+    torch.set_num_threads(2)
+    trained.model.predict("a b")
+    assert torch.get_num_threads() == 2
 
 
 def test_nbest_tells_line_score_and_text(regard: Command, run: Path, content: bytes) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from regard.cli.bulk import hire
 from regard.data import Ledger, read_lines
 from regard.errors import BusyError, DataError, ModelError, RegardError, ResourceError, UsageError
 from regard.run import bulk
 from regard.run.bulk import Begun, Event, Failed, Joined, Predicted, destination, predict_files
-from regard.run.crews import Here, Processes
+from regard.run.crews import Forks, Here, Processes
+from regard.run.forks import can_fork
 from regard.run.manifest import Manifest
+from regard.run.model import Model
 from regard.run.parts import Counts
 from regard.run.shards import Answer, Asked, Outcome, ShardPredictor, Task, cut, fingerprint, load_exactly
 from regard.run.training import Trained
@@ -438,6 +442,69 @@ def test_processes_answer_as_this_one_does_and_one_that_dies_is_replaced(bench: 
         ("the worker was ended by signal 9; out of memory is the usual reason", False)
     ]
     assert all(worker._process.returncode is not None for worker in crew._workers)
+
+
+def test_forked_processes_answer_as_this_one_does_and_one_that_dies_is_replaced(bench: Bench) -> None:
+    asked, file = bench.asked(), bench.lines("in", 60)
+    processes: list[int] = []
+
+    class Killing(Forks):
+        def submit(self, task: Task) -> None:
+            super().submit(task)
+            processes.extend({child.process for child in self._children} - set(processes))
+            if task.number == 3 and len(processes) == 2:
+                busy = next(child for child in self._children if task in child.tasks)
+                os.kill(busy.process, signal.SIGKILL)
+
+    crew = Killing(ShardPredictor(bench.trained.model, asked), workers=2)
+    _, events = bench.predict([file], f"{bench.folder}/out/", asked, crew=crew)
+    assert (bench.folder / "out" / "in").read_bytes() == bench.plain(file, asked)[0]
+    failures = [event for event in events if isinstance(event, Failed)]
+    assert [(one.fault, one.last) for one in failures] == [
+        ("the worker was ended by signal 9; out of memory is the usual reason", False)
+    ]
+    assert isinstance(events[0], Begun)
+    assert events[0].place == "in 2 processes of one thread"
+    assert len(processes) == 3
+    assert all(ended(process) for process in processes)
+
+
+@pytest.mark.parametrize(
+    ("error", "fault", "lost"),
+    [
+        (lambda: os._exit(3), "the worker ended with code 3", True),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "the worker was ended by signal 11", True),
+        (MemoryError, "MemoryError", True),
+        (lambda: ModelError("no such run"), "no such run", False),
+    ],
+)
+def test_a_fault_of_a_forked_process_is_an_outcome(
+    bench: Bench, error: Callable[[], Exception], fault: str, lost: bool
+) -> None:
+    with Forks(Faulty(bench, {4: 99}, error), workers=2) as crew:
+        for number, first in enumerate((1, 4)):
+            crew.submit(Task(number=number, file="in", first=first, texts=("a b", "c")))
+        outcomes = {task.first: outcome for task, outcome in (crew.next(), crew.next())}
+    assert outcomes[1].answer is not None
+    assert outcomes[4].fault.startswith(fault)
+    assert (outcomes[4].answer, outcomes[4].lost) == (None, lost)
+
+
+@pytest.mark.skipif(not can_fork(), reason="weights are shared where processes can be forked")
+def test_workers_of_the_command_share_the_weights_that_are_loaded(bench: Bench) -> None:
+    """They need no run folder any more: nothing is loaded a second time."""
+    asked, file = bench.asked(), bench.lines("in", 20)
+    run = shutil.copytree(bench.run, bench.folder / "run")
+    crew, files = hire("here", 2, model=Model.load(run), asked=asked)
+    shutil.rmtree(run)
+    predict_files([file], f"{bench.folder}/out/", crew=crew, asked=asked, model=files, shard_lines=3)
+    assert (bench.folder / "out" / "in").read_bytes() == bench.plain(file, asked)[0]
+
+
+def test_where_none_can_be_forked_processes_load_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.forks.can_fork", lambda: False)
+    crew, _ = hire("here", 2, model=bench.trained.model, asked=bench.asked())
+    assert isinstance(crew, Processes)
 
 
 def test_a_worker_that_cannot_begin_says_why(bench: Bench) -> None:

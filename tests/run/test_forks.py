@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import signal
 import socket
 import time
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError, ModelError
-from regard.run.forks import _Child, answers, cut_evenly, usual_processes
-from regard.run.shards import Answer, Task
+from regard.run.forks import Child, answers, cut_evenly, usual_processes
+from regard.run.shards import Answer, Outcome, Task
 from regard.run.written import Tally
 
 HERE = os.getpid()
@@ -110,15 +111,15 @@ def test_lost_processes_are_done_without() -> None:
 def test_a_lost_process_is_written_to_without_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the signal would end this process, and nothing would be told."""
     signals: list[int] = []
-    submit = _Child.submit
+    submit = Child.submit
 
-    def kill_and_submit(child: _Child, task: Task) -> None:
+    def kill_and_submit(child: Child, task: Task) -> None:
         if task.number == 2:
             os.kill(child.process, signal.SIGKILL)
             os.waitid(os.P_PID, child.process, os.WEXITED | os.WNOWAIT)
         submit(child, task)
 
-    monkeypatch.setattr(_Child, "submit", kill_and_submit)
+    monkeypatch.setattr(Child, "submit", kill_and_submit)
     before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
     try:
         said = b"".join(one.content for one in answers(texts(5000), shout, 2)).decode().splitlines()
@@ -211,7 +212,7 @@ def test_children_that_the_system_waits_for() -> None:
 
 
 def test_long_replies_are_put_together() -> None:
-    child = _Child(shout, [])
+    child = Child(lambda task: Outcome(shout(task)))
     try:
         lines = tuple("x" * 100_000 for _ in range(100))
         for number in range(2):
@@ -225,6 +226,35 @@ def test_long_replies_are_put_together() -> None:
         assert (list(child.replies), child.begun) == ([], [b""])
     finally:
         child.end()
+
+
+@pytest.mark.timeout(60)
+def test_a_child_ends_with_a_process_that_has_not_read_its_reply() -> None:
+    """Its connection is not at its end then, but reset."""
+    child = Child(lambda task: Outcome(shout(task)))
+    child.submit(Task(number=0, file="", first=1, texts=("a",)))
+    select.select([child.socket], [], [])
+    child.socket.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(child.process, 0)[1]) == 0
+
+
+def test_a_child_holds_no_file_of_this_process_open(tmp_path: Path) -> None:
+    """A lock on one would outlive this process for as long as its children do."""
+
+    def opened(task: Task) -> Outcome:
+        links = [Path(f"/proc/self/fd/{number}") for number in range(3, 256)]
+        return Outcome(fault=" ".join(str(link.readlink()) for link in links if link.is_symlink()))
+
+    before = Child(opened)
+    with (tmp_path / "lock").open("w"):
+        child = Child(opened)
+    try:
+        child.submit(Task(number=0, file="", first=1, texts=()))
+        outcome = child.hear()
+        assert outcome is not None
+        assert [name.split(":")[0] for name in outcome.fault.split()] == ["socket"]
+    finally:
+        assert child.end() == before.end() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
