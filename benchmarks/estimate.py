@@ -37,10 +37,9 @@ def child(what: str, recipe: str, steps: int, *, seconds: float, cpu: bool, thre
     """One estimate or one training, in this process: seconds and bytes."""
     if cpu:
         time.perf_counter = time.process_time
-    from regard.process import keep_heap, memory_peak, spin_shortly
+    from regard.process import memory_peak, settle
 
-    spin_shortly()
-    keep_heap()
+    settle()
     from regard.recipe import load_recipe
     from regard.run.estimating import estimate
     from regard.run.training import train

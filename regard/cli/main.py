@@ -32,7 +32,7 @@ from regard.cli import (
 )
 from regard.cli.console import tell_error
 from regard.cli.stopping import stopping_at_once
-from regard.process import keep_heap, spin_shortly
+from regard.process import settle
 
 app = typer.Typer(
     name="regard",
@@ -79,8 +79,7 @@ app.add_typer(human.app, name="human")
 def main() -> None:
     """Run, and leave with the exit code that says what happened."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    spin_shortly()
-    keep_heap()
+    settle()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -11,7 +11,7 @@ import sys
 import threading
 
 from regard.errors import RegardError, ResourceError, out_of_memory
-from regard.process import keep_heap, spin_shortly
+from regard.process import settle
 
 
 def watch_parent() -> None:
@@ -30,8 +30,7 @@ def watch_parent() -> None:
 def main() -> None:
     """Train, remember that it is done, and leave with the exit code that says what happened."""
     request = json.loads(sys.stdin.buffer.readline())
-    spin_shortly()
-    keep_heap()
+    settle()
     import torch
 
     from regard.recipe import parse_recipe

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
-from regard.process import keep_heap
+from regard.process import settle
 
 if TYPE_CHECKING:
     from regard.run.shards import Outcome, Task
@@ -60,7 +60,7 @@ def load_at_first(read: "Callable[[], bytes]") -> "Callable[[Task], Outcome]":
 
 def main() -> None:
     """Keep standard output for replies only: what else is printed goes to standard error."""
-    keep_heap()
+    settle()
     import torch
 
     replies = os.fdopen(os.dup(1), "wb")

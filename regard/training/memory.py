@@ -6,8 +6,10 @@
 The second is counted, not derived: torch tells every tensor that it keeps, and loops of recurrent decoders have theirs
 in lists (`regard.nn.loops`). Passes over a few rows of the largest batch
 are enough, for with the same lengths what is kept is a straight line in the number of rows. `WORK` stands for what is
-there for a moment only: gradients of activations, and blocks of the heap that are free but not given back. It and
-`LOADED` were fitted to resident memory after updates of five recipes in seven setups on a CPU, all within 6 %.
+there for a moment only: gradients of activations, and blocks of the heap that are free but not given back. In half
+precision activations are half as large and this is not; programs of products come on top. It and `LOADED` were fitted
+to resident memory after updates: in single precision of five recipes in seven setups on a CPU, all within 6 %, in half
+precision of models A, B and C of benchmarks/speed.py after hundreds of updates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,9 +22,9 @@ from torch.autograd.graph import Node
 
 from regard.data.batch import Batch, Source
 from regard.training.loop import Trainer
-from regard.training.settings import OptimizerName, Settings
+from regard.training.settings import OptimizerName, Precision, Settings
 
-WORK: Final = 0.6
+WORK: Final[dict[Precision, float]] = {"float32": 0.6, "float64": 0.6, "bfloat16": 1.95}
 """Of the activations, besides them."""
 
 LOADED: Final = 95_000_000
@@ -40,11 +42,12 @@ class Memory:
     held: int
     state: int
     activations: int
+    work: int
 
     @property
     def more(self) -> int:
         """What is needed besides `held`."""
-        return LOADED + self.state + round((1 + WORK) * self.activations)
+        return LOADED + self.state + self.activations + self.work
 
     @property
     def peak(self) -> int:
@@ -57,11 +60,9 @@ def needed(trainer: Trainer, largest: Iterable[Batch], *, held: int) -> Memory:
     `held` is what the process had when the system was built, weights included, before anything was computed.
     """
     state = state_bytes(trainer) - sum(one.numel() * one.element_size() for one in trainer.system.parameters())
-    return Memory(
-        held=held,
-        state=state,
-        activations=max((activation_bytes(trainer, batch) for batch in largest), default=0),
-    )
+    activations = max((activation_bytes(trainer, batch) for batch in largest), default=0)
+    work = round(WORK[trainer.settings.precision] * activations)
+    return Memory(held=held, state=state, activations=activations, work=work)
 
 
 def state_bytes(trainer: Trainer) -> int:

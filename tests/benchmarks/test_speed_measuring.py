@@ -48,7 +48,7 @@ def test_our_training_says_its_rate_and_its_memory_more_often(measuring: ModuleT
             for listener in watching.listeners:
                 listener(event)
 
-    for name in ("keep_heap", "spin_shortly"):
+    for name in ("settle",):
         monkeypatch.setattr(module, name, lambda: None)
     monkeypatch.setattr("regard.cli.main.main", command)
     monkeypatch.setattr(sys, "argv", sys.argv)

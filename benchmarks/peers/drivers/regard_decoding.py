@@ -10,12 +10,11 @@ from pathlib import Path
 
 from measuring import LONGEST, Setting, measure, read_settings
 
-from regard.process import keep_heap, spin_shortly
+from regard.process import settle
 
 
 def main(run: str, path: str, settings: list[Setting]) -> None:
-    spin_shortly()
-    keep_heap()
+    settle()
     from regard.run.model import Model
     from regard.search import SearchOptions
 

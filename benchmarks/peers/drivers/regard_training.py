@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from measuring import memory, tell
 
-from regard.process import keep_heap, spin_shortly
+from regard.process import settle
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def main(recipe: str, window: int) -> None:
     # Before torch allocates, as the command does it.
-    spin_shortly()
-    keep_heap()
+    settle()
     from regard.cli.main import main as command
     from regard.run import training
     from regard.training import Stepped
