@@ -1,6 +1,7 @@
-"""How well `regard estimate` tells time and memory: five recipes are estimated and then trained.
+"""How well `regard estimate` tells time and memory: five recipes, one of them also in half precision, are estimated and
+then trained.
 
-    python benchmarks/estimate.py            about eight minutes on two idle cores; writes docs/performance_growth.md
+    python benchmarks/estimate.py            about nine minutes on two idle cores; writes docs/performance_growth.md
     python benchmarks/estimate.py --cpu      CPU seconds on one thread instead of wall time, for a busy machine
     python benchmarks/estimate.py --page     only write the table again, from estimate.json
 
@@ -23,13 +24,23 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 FIGURES = HERE / "estimate.json"
 PAGE = ROOT / "docs/performance_growth.md"
-STEPS = {"vaswani2017_tiny": 200, "bahdanau2015": 300, "luong2015_dot": 800, "gpt_tiny": 400, "acceptor": 1200}
+STEPS = {
+    "vaswani2017_tiny": 200,
+    "vaswani2017_tiny:bfloat16": 300,
+    "bahdanau2015": 300,
+    "luong2015_dot": 800,
+    "gpt_tiny": 400,
+    "acceptor": 1200,
+}
+"""By recipe, and the precision behind a colon where it is another than the recipe's."""
+
 BOUND = 0.2
 
 
-def overrides(steps: int, threads: int) -> list[str]:
+def overrides(precision: str, steps: int, threads: int) -> list[str]:
     """Settings that cut a recipe short."""
     settings = {"steps": steps, "epochs": "null", "patience": "null", "threads": threads}
+    settings |= {"precision": precision} if precision else {}
     return [f"training.{name}={value}" for name, value in settings.items()]
 
 
@@ -44,8 +55,9 @@ def child(what: str, recipe: str, steps: int, *, seconds: float, cpu: bool, thre
     from regard.run.estimating import estimate
     from regard.run.training import train
 
-    settings = [*overrides(steps, threads), f"run=runs/estimate/{recipe}"]
-    loaded = load_recipe(Path("recipes") / f"{recipe}.yaml", settings)
+    name, _, precision = recipe.partition(":")
+    settings = [*overrides(precision, steps, threads), f"run=runs/estimate/{name}{precision}"]
+    loaded = load_recipe(Path("recipes") / f"{name}.yaml", settings)
     if what == "estimate":
         found = estimate(loaded, seconds=seconds)
         learning = found.training_seconds + found.validations * found.validation_seconds
@@ -85,8 +97,9 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     (options.folder / "recipes").mkdir(parents=True, exist_ok=True)
     rows, made = [], set[tuple[str, ...]]()
     for recipe in options.recipes:
-        text = (ROOT / f"recipes/{recipe}.yaml").read_text(encoding="utf-8")
-        (options.folder / f"recipes/{recipe}.yaml").write_text(text, encoding="utf-8")
+        name = recipe.partition(":")[0]
+        text = (ROOT / f"recipes/{name}.yaml").read_text(encoding="utf-8")
+        (options.folder / f"recipes/{name}.yaml").write_text(text, encoding="utf-8")
         make_data(text, options.folder, made, again=False)
         estimated, trained = (run_child(what, recipe, options) for what in ("estimate", "train"))
         rows.append({"recipe": recipe, "steps": options.steps[recipe], "estimated": estimated, "trained": trained})
@@ -101,7 +114,8 @@ def ratio(row: Mapping[str, Any], what: str) -> float:
 
 def told(row: Mapping[str, Any]) -> str:
     """One row of the table."""
-    cells = [f"`{row['recipe']}`", f"{row['steps']:,}"]
+    name, _, precision = row["recipe"].partition(":")
+    cells = [f"`{name}`{f', {precision}' if precision else ''}", f"{row['steps']:,}"]
     for what, unit, label in (("seconds", 1.0, "s"), ("memory", 1e6, "MB")):
         cells += [f"{row[side][what] / unit:,.0f} {label}" for side in ("estimated", "trained")]
         cells.append(f"{ratio(row, what) - 1:+.0%}")

@@ -70,6 +70,7 @@ def test_estimates_are_shown_beside_what_was(estimates: ModuleType, tmp_path: Pa
         "trained": {"seconds": 60.0, "memory": 600e6},
     }
     assert estimates.told(row) == "| `tiny` | 1,200 | 66 s | 60 s | +10% | 570 MB | 600 MB | -5% |"
+    assert estimates.told({**row, "recipe": "tiny:bfloat16"}).startswith("| `tiny`, bfloat16 | 1,200 |")
     path = tmp_path / "page.md"
     path.write_text("a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n", encoding="utf-8")
     record = {"machine": "M", "cpu": False, "threads": 2, "seconds": 30.0, "rows": [row]}
@@ -77,4 +78,5 @@ def test_estimates_are_shown_beside_what_was(estimates: ModuleType, tmp_path: Pa
     text = path.read_text(encoding="utf-8")
     assert "off by 10%; the bound is 20%" in text
     assert text.endswith("\n<!-- /figures -->\nb\n")
-    assert set(estimates.STEPS) <= {file.stem for file in (ROOT / "recipes").glob("*.yaml")}
+    recipes = {name.partition(":")[0] for name in estimates.STEPS}
+    assert recipes <= {file.stem for file in (ROOT / "recipes").glob("*.yaml")}
