@@ -3,6 +3,7 @@ then trained.
 
     python benchmarks/estimate.py            about nine minutes on two idle cores; writes docs/performance_growth.md
     python benchmarks/estimate.py --cpu      CPU seconds on one thread instead of wall time, for a busy machine
+    python benchmarks/estimate.py acceptor   these recipes only; of others what was measured last is shown
     python benchmarks/estimate.py --page     only write the table again, from estimate.json
 
 Recipes are those of recipes/, cut to about a minute each by their number of steps. Estimate and training run in a fresh
@@ -107,6 +108,14 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def with_others(rows: Sequence[dict[str, Any]], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """These, and of recipes that were not measured now what was measured before in the same way."""
+    before: Mapping[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    known = before["rows"] if all(before.get(name) == value for name, value in about.items()) else []
+    found = {row["recipe"]: row for row in (*known, *rows)}
+    return [found[name] for name in (*STEPS, *(name for name in found if name not in STEPS)) if name in found]
+
+
 def ratio(row: Mapping[str, Any], what: str) -> float:
     """Of the estimate to what it was."""
     return float(row["estimated"][what] / row["trained"][what])
@@ -169,13 +178,13 @@ def main() -> None:
         return
     options.folder = options.folder.resolve()
     options.steps = {name: max(1, round(steps * options.share)) for name, steps in STEPS.items()}
-    record = {
+    about = {
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
         "cpu": options.cpu,
         "threads": options.threads,
         "seconds": options.seconds,
-        "rows": measure(options),
     }
+    record = {**about, "rows": with_others(measure(options), about)}
     if options.no_page:
         print(table(record))
         return

@@ -34,8 +34,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     if _HOMES[name].startswith("regard.run."):
-        from regard.process import keep_few_programs, keep_heap
+        from regard.process import keep_heap
 
         keep_heap()
-        keep_few_programs()
     return getattr(import_module(_HOMES[name]), name)

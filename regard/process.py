@@ -41,7 +41,6 @@ _M_MMAP_MAX: Final = -4
 def settle() -> None:
     """All that a program of regard settles before it loads torch."""
     spin_shortly()
-    keep_few_programs()
     keep_heap()
 
 
@@ -72,10 +71,11 @@ def keep_heap() -> None:
 
 
 def keep_few_programs() -> None:
-    """Let oneDNN forget programs of products that have not been used for a while.
+    """Let oneDNN forget programs of products that have not been used for a while; said before the first of them.
 
     It makes one for each number of rows, of a third of a megabyte to one, and would keep 1,024 of them in each of two
-    places. Batches of text hardly ever have the same number again, so that training in half precision only grows.
+    places. Batches of text hardly ever have the same number again, so that training in half precision only grows. In
+    single precision there are few such products, and LSTMs would pay for being forgotten.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, PROGRAMS)

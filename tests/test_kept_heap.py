@@ -125,11 +125,3 @@ def test_predictions_of_many_lines_are_bounded_in_memory_with_a_heap_that_is_kep
     file = written(tmp_path / "many.txt", 30_000)
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     assert told(MANY_LINES, str(run), str(file), PYTHONPATH=paths, OMP_NUM_THREADS="1") == "bounded"
-
-
-@pytest.mark.parametrize(("chosen", "expected"), [({}, "64 64"), ({"LRU_CACHE_CAPACITY": "7"}, "64 7")])
-def test_few_programs_of_products_are_kept(chosen: dict[str, str], expected: str) -> None:
-    """By what a library is told before it is loaded, unless the user has said otherwise."""
-    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-    program = f"import os; from regard.process import settle; settle(); print(*(os.environ[name] for name in {names}))"
-    assert told(program, **chosen) == expected

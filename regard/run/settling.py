@@ -15,7 +15,7 @@ import torch
 from regard.data.corpus import StoreCorpus
 from regard.errors import ResourceError
 from regard.models import System
-from regard.process import memory_free, memory_now, swap_free
+from regard.process import keep_few_programs, memory_free, memory_now, swap_free
 from regard.recipe.build import training_settings
 from regard.recipe.objectives import build_objective
 from regard.recipe.schema import Recipe
@@ -77,6 +77,8 @@ def settle(
     """Choose what is open, and say it to all processes; nothing of a system or a run is changed by it."""
     section = recipe.training
     choice = None
+    if section.precision in ("bfloat16", "auto"):
+        keep_few_programs()
     if any(getattr(section, name) == "auto" for name in OPEN) and processes.main:
         choice = _chosen(recipe, system, corpus, checkpoints, processes)
         threads = choice.way.threads if choice.compared_threads else None

@@ -264,3 +264,14 @@ def test_narrow_transformers_take_two_lanes(
         assert settling.lanes(recipe, world=2) == (lanes if "training.lanes" in settings else 1)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("precision", "times"), [("float32", 0), ("bfloat16", 1), ("auto", 1)])
+def test_half_precision_keeps_few_programs(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch, precision: str, times: int
+) -> None:
+    """Before the first product of a trial or a run; tests/training/test_memory_growth.py tells what it is for."""
+    said: list[bool] = []
+    monkeypatch.setattr(settling, "keep_few_programs", lambda: said.append(True))
+    train(toy_recipe(tmp_path / "run", pairs, f"training.precision={precision}", "training.steps=2"))
+    assert len(said) == times
