@@ -69,7 +69,7 @@ on idle cores to see it on your own machine.
   what they are compared in, nor named by what was aimed at: these have one round.
   Figures are medians over the rounds, ± is half of what lies between
   the least and the greatest of them; where there is none, there was one round. Ratios are taken within a round; above 1
-  regard is faster.
+  regard is faster. Cells that were measured again after a change (`--redo`) have rounds of another day than the rest.
 """
 
 

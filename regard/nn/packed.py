@@ -2,7 +2,7 @@
 
 For hundreds of rows these are up to 1.4 times as fast as the products that torch makes by itself, for a few rows
 several times, and what comes of a row does not depend on how many others there are. oneDNN makes a program for each
-number of rows and keeps it, a third of a megabyte each; so there are few numbers of rows. The calls are those that
+number of rows and keeps it, about a megabyte each; so there are few numbers of rows. The calls are those that
 torch's own compiler makes of linear layers whose weights are frozen. They have no public name: whether they are there
 and say what they should is tried once, and where not, nothing is packed.
 

@@ -31,7 +31,6 @@ from regard.training import (
     Validated,
     Warned,
 )
-from regard.training.heap import HeapWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ def watch(
     page = LiveReport(folder, model, prepared)
     board = [TensorBoardWriter(folder.path / "tensorboard")] if section.tensorboard else []
     return Watching(
-        [LogWriter(folder.log), page, HeapWatch(), *board, *observers],
+        [LogWriter(folder.log), page, *board, *observers],
         page=page,
         judge=judge,
         system=model.system,
