@@ -1,7 +1,8 @@
 """The runs that the engine is held on, trained for it: models A, B and C, and others that people deploy.
 
 Recipes of recipes/multi30k, with the sizes of `benchmarks/speed.py` and a shorter training where theirs takes long; a
-German inflection by what `regard train` chooses. All together take about an hour and a half on two cores.
+German inflection by what `regard train` chooses. All together take about an hour and a half on two cores. Trainings
+have a number of updates, so that what they learn does not depend on what else the machine does.
 """
 
 import os
@@ -15,23 +16,25 @@ from multi30k.running import command, recipe_path
 from regard.files import replace_file
 
 INFLECTION: Final = "inflection/sigmorphon2017"
-WIDE: Final = (
-    "model.width=512",
-    "training.batch_tokens=2048",
-    "training.schedule=linear",
-    "training.learning_rate=0.001",
-    "training.warmup=300",
+FALLING: Final = (
     "training.minutes=null",
+    "training.schedule=linear",
+    "training.warmup=300",
     "training.average=1",
     "training.validate_every=400",
 )
-"""What makes a large model of a small recipe, trained in one fall of the learning rate."""
+"""What makes a short training of a recipe: one fall of the learning rate, over as many steps as are given."""
+
+RECURRENT: Final = (*FALLING, "training.fall={}")
+WIDE: Final = ("model.width=512", "training.batch_tokens=2048", "training.learning_rate=0.001")
+"""What makes a large model of a small recipe."""
 
 RECIPES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "A": ("ende_tiny_short", ()),
     "B": (
         "ende_tiny_short",
         (
+            *FALLING,
             *WIDE,
             "training.steps=1100",
             "model.layers=3",
@@ -42,14 +45,18 @@ RECIPES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "C": (
         "ende_luong",
         (
+            *RECURRENT,
             *WIDE,
             "training.steps=1200",
             "model.encoder={kind: rnn, cell: lstm, two_way: true, width: 256}",
             "model.decoder={kind: rnn, cell: lstm, wiring: luong, score: additive, input_feeding: true}",
         ),
     ),
-    "bahdanau": ("ende_bahdanau", ("training.minutes=10",)),
-    "luong": ("ende_luong", ("model.encoder.cell=lstm", "model.decoder.cell=lstm", "training.minutes=6")),
+    "bahdanau": ("ende_bahdanau", (*RECURRENT, "training.steps=3000")),
+    "luong": (
+        "ende_luong",
+        (*RECURRENT, "model.encoder.cell=lstm", "model.decoder.cell=lstm", "training.steps=2000"),
+    ),
 }
 """By name: a recipe of recipes/multi30k and what is changed in it."""
 
