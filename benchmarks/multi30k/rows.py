@@ -42,6 +42,11 @@ class Cost:
     steps: int
     epochs: int
 
+    @property
+    def alone(self) -> float:
+        """Minutes that it takes at most where nothing else runs: never more than its processors were busy."""
+        return min(self.minutes, self.cpu_minutes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -45,6 +45,11 @@ def row(recipe: str = DEFAULT, bleu: float = 40.0, *, seed: int = 1, minutes: fl
     )
 
 
+def beside_others(one: Row, *, cpu: float) -> Row:
+    """A training on one thread that had to wait for other programs."""
+    return replace(one, cost=replace(one.cost, minutes=120.0, cpu_minutes=cpu))
+
+
 def tried(what: str, bleu: float, *settings: str) -> Row:
     return replace(row(bleu=bleu), experiment=what, settings=settings, test={})
 
@@ -72,6 +77,7 @@ def test_rows_are_appended_and_the_same_training_made_again_is_replaced(tmp_path
         ((row(bleu=40.0), row(bleu=40.3, seed=2), row(bleu=40.6, seed=3)), True, "yes"),
         ((row(bleu=40.0), row(bleu=40.3, seed=2), row(bleu=40.5, seed=3)), False, "**no**"),
         ((row(bleu=41.0), row(bleu=41.0, seed=2), row(bleu=41.0, seed=3, minutes=91.0)), False, "**no**"),
+        ((row(bleu=41.0), row(bleu=41.0, seed=2), beside_others(row(bleu=41.0, seed=3), cpu=89.0)), True, "yes"),
     ],
 )
 def test_a_bound_is_on_the_mean_of_all_seeds_in_time(rows: tuple[Row, ...], met: bool | None, verdict: str) -> None:
