@@ -52,10 +52,10 @@ RECIPES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "model.decoder={kind: rnn, cell: lstm, wiring: luong, score: additive, input_feeding: true}",
         ),
     ),
-    "bahdanau": ("ende_bahdanau", (*RECURRENT, "training.steps=3000")),
+    "bahdanau": ("ende_bahdanau", (*RECURRENT, "training.steps=1500")),
     "luong": (
         "ende_luong",
-        (*RECURRENT, "model.encoder.cell=lstm", "model.decoder.cell=lstm", "training.steps=2000"),
+        (*RECURRENT, "model.encoder.cell=lstm", "model.decoder.cell=lstm", "training.steps=1200"),
     ),
 }
 """By name: a recipe of recipes/multi30k and what is changed in it."""
