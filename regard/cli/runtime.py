@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from regard.errors import RegardError
+from regard.errors import RegardError, ResourceError, UsageError
+from regard.files import NO_SPACE
 
 TOLD: Final = 10
 """Of so many lines it is said what was wrong with them; the others are counted."""
@@ -38,7 +39,10 @@ def arguments() -> argparse.Namespace:
 
 def run(asked: argparse.Namespace) -> None:
     from regard.engine.prepared import Prepared
+    from regard.engine.runtime import MOST_WORKERS
 
+    if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
+        raise UsageError(f"--workers {asked.workers}: there can be 1 to {MOST_WORKERS}")
     model = Prepared(asked.run)
     blamed = 0
     with sys.stdin.buffer if asked.file == "-" else Path(asked.file).open("rb") as stream:
@@ -68,7 +72,8 @@ def main() -> None:
         sys.stderr.write(f"regard-runtime: {error}\n")
         sys.exit(error.exit_code)
     except OSError as error:
-        sys.stderr.write(f"regard-runtime: {error.filename or ''}: {error.strerror or error}\n")
-        sys.exit(2)
+        sys.stderr.write(f"regard-runtime: {error.filename or 'reading or writing'}: {error.strerror or error}\n")
+        sys.stderr.flush()
+        os._exit(ResourceError.exit_code if error.errno in NO_SPACE else UsageError.exit_code)  # nothing can be flushed
     except KeyboardInterrupt:
         os._exit(130)
