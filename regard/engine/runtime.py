@@ -206,17 +206,25 @@ class Engine:
         if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
             return int(self.library.regard_search(*arguments))
         status: list[int] = []
-        worker = threading.Thread(target=lambda: status.append(self.library.regard_search(*arguments)))
+        ended = threading.Event()  # an interrupted `Thread.join` takes a thread for ended that is not (bpo-45274)
+
+        def search() -> None:
+            try:
+                status.append(self.library.regard_search(*arguments))
+            finally:
+                ended.set()
+
+        worker = threading.Thread(target=search)
         try:
             worker.start()
-            worker.join()
+            ended.wait()
         except RuntimeError:  # there is no room for one more
             return int(self.library.regard_search(*arguments))
         except BaseException:
             flag.stop()
-            while worker.is_alive():  # nobody would free its result: whoever is in a hurry waits, too
+            while worker.ident is not None and not ended.is_set():  # whoever is in a hurry waits, too
                 with suppress(KeyboardInterrupt):
-                    worker.join()
+                    ended.wait()
             if status == [0]:
                 self.library.regard_result_free(result)
             raise
