@@ -99,11 +99,12 @@ def test_what_is_more_than_beams_is_not_prepared_for_the_runtime(model):
 
 def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
     lines = tmp_path / "lines"
-    lines.write_text("a b\n\nc\td\n" + "x\ty\n" * 12)
+    lines.write_bytes(b"a b\n\nc\td\n" + b"x\ty\n" * 10 + b"a \xff\n" + b"x\ty\n" * 2)
     monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(lines)])
     runtime.main()
     told = capsys.readouterr()
-    assert told.out.count("\n") == 15
+    assert told.out.count("\n") == 16
+    assert "regard-runtime: bytes that are no UTF-8 were replaced in 1 line, the first of them 14\n" in told.err
     assert "regard-runtime: line 3: a source of one text was expected" in told.err
     assert "regard-runtime: and 3 more lines" in told.err
     monkeypatch.setattr(sys, "argv", ["regard-runtime", str(tmp_path / "nothing")])
