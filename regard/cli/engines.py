@@ -42,17 +42,22 @@ def searched_by(model: "Model", name: str, *, files: Sequence[str] = ()) -> "Mod
 
         return with_ctranslate2(model)
     from regard.engine import available
-    from regard.run.native import is_prepared, made_by_itself, with_engine
+    from regard.engine.refusals import NotForEngine
+    from regard.run.native import is_prepared, made_by_itself, of_one_run, with_engine
 
     prepared = is_prepared(model)
-    if name == "auto" and not prepared:
-        if not _worth_it(files) or not made_by_itself(model):
-            return model
-    elif reason := available():
+    if name == "auto" and not prepared and not (of_one_run(model) and _worth_it(files)):
+        return model
+    if reason := available():
         typer.echo(f"regard: torch searches, for the native engine cannot be used: {reason}", err=True)
+        return model
+    if name == "auto" and not prepared and not made_by_itself(model):
         return model
     try:
         native = with_engine(model)
+    except NotForEngine as error:
+        typer.echo(f"regard: torch searches, for the native engine cannot run this model: {error.reason}", err=True)
+        return model
     except RegardError as error:
         if name == "native":
             raise

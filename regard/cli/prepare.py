@@ -5,7 +5,7 @@ import typer
 
 def prepare(
     run: str = typer.Argument(..., metavar="RUN", help="A run folder."),
-    float32: bool = typer.Option(False, "--float32", help="Keep 32 bits: the tokens of torch, four times the size."),
+    float32: bool = typer.Option(False, "--float32", help="Keep 32 bits: the tokens of torch, in a larger file."),
 ) -> None:
     """Write engine.bin beside the weights of a run, for fast search on CPU.
 

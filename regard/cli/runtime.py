@@ -12,16 +12,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from regard.errors import RegardError
+from regard.errors import RegardError, ResourceError, UsageError
+from regard.files import NO_SPACE
 
 TOLD: Final = 10
 """Of so many lines it is said what was wrong with them; the others are counted."""
 
 
-def lines_of(stream: BinaryIO) -> Iterator[str]:
-    """Lines of UTF-8; what is none is replaced."""
-    for line in stream:
-        yield line.decode("utf-8", errors="replace").removesuffix("\n").removesuffix("\r")
+def lines_of(stream: BinaryIO, damaged: list[int]) -> Iterator[str]:
+    """Lines of UTF-8; what is none is replaced, and the number of its line goes to `damaged`."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            text = line.decode("utf-8", errors="replace")
+            damaged.append(number)
+        yield text.removesuffix("\n").removesuffix("\r")
 
 
 def arguments() -> argparse.Namespace:
@@ -38,11 +44,14 @@ def arguments() -> argparse.Namespace:
 
 def run(asked: argparse.Namespace) -> None:
     from regard.engine.prepared import Prepared
+    from regard.engine.runtime import MOST_WORKERS
 
+    if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
+        raise UsageError(f"--workers {asked.workers}: there can be 1 to {MOST_WORKERS}")
     model = Prepared(asked.run)
-    blamed = 0
+    blamed, damaged = 0, list[int]()
     with sys.stdin.buffer if asked.file == "-" else Path(asked.file).open("rb") as stream:
-        lines = lines_of(stream)
+        lines = lines_of(stream, damaged)
         windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
         number = 0
         for window in windows:
@@ -54,6 +63,9 @@ def run(asked: argparse.Namespace) -> None:
             sys.stdout.flush()
     if blamed > TOLD:
         sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
+    if damaged:
+        told = f"{len(damaged):,} line{'s' * (len(damaged) > 1)}, the first of them {damaged[0]:,}"
+        sys.stderr.write(f"regard-runtime: bytes that are no UTF-8 were replaced in {told}\n")
 
 
 def main() -> None:
@@ -68,7 +80,8 @@ def main() -> None:
         sys.stderr.write(f"regard-runtime: {error}\n")
         sys.exit(error.exit_code)
     except OSError as error:
-        sys.stderr.write(f"regard-runtime: {error.filename or ''}: {error.strerror or error}\n")
-        sys.exit(2)
+        sys.stderr.write(f"regard-runtime: {error.filename or 'reading or writing'}: {error.strerror or error}\n")
+        sys.stderr.flush()
+        os._exit(ResourceError.exit_code if error.errno in NO_SPACE else UsageError.exit_code)  # nothing can be flushed
     except KeyboardInterrupt:
         os._exit(130)

@@ -66,16 +66,17 @@ class Container:
         for name, value in self.settings.items():
             tables += struct.pack("<48sd8x", _name(name, 48), value)
         offset = _up(_ALIGNED + len(tables) + 128 * len(self.tensors))
-        parts: list[bytes] = []
+        placed: dict[bytes, int] = {}  # tensors with the same content, say tied embeddings, share it
         for name, tensor in self.tensors.items():
             shape = (*tensor.shape, *(0,) * (4 - tensor.ndim))
+            part = tensor.tobytes().ljust(_up(tensor.nbytes), b"\0")
+            place = placed.setdefault(part, offset)
             tables += struct.pack(
-                "<64sIIqqqqQQ8x", _name(name, 64), TYPES[str(tensor.dtype)], tensor.ndim, *shape, offset, tensor.nbytes
+                "<64sIIqqqqQQ8x", _name(name, 64), TYPES[str(tensor.dtype)], tensor.ndim, *shape, place, tensor.nbytes
             )
-            parts.append(tensor.tobytes().ljust(_up(tensor.nbytes), b"\0"))
-            offset += _up(tensor.nbytes)
+            offset = max(offset, place + len(part))
         head = struct.pack("<8sIIIIQ32x", MAGIC, FORMAT, len(self.settings), len(self.tensors), 0, offset)
-        return sealed(b"".join([(head + tables).ljust(_up(len(head) + len(tables)), b"\0"), *parts]))
+        return sealed(b"".join([(head + tables).ljust(_up(len(head) + len(tables)), b"\0"), *placed]))
 
     def write(self, path: Path) -> None:
         """Put the file in place, whole."""

@@ -43,6 +43,8 @@ class Asked(ctypes.Structure):
         ("early", ctypes.c_int64),
         ("stop", ctypes.c_void_p),
     )
+    kept: tuple[object, ...]
+    """What the addresses are of: it must be there as long as a search may read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ def library_path() -> Path:
 def loaded() -> Loaded:
     """Load the library at the first call."""
     path = library_path()
+    if not path.exists() and path != LIBRARY:
+        return Loaded(None, f"{path}, which {WHERE} names, is not there; name another, or leave it out")
     if not path.exists():
         return Loaded(None, "it was not built; `python -m regard.engine.build` builds it where there is a compiler")
     try:

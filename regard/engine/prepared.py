@@ -21,6 +21,9 @@ NAME: Final = "engine.bin"
 SETTINGS: Final = "engine.json"
 WEIGHTS: Final = "weights"
 FORMAT: Final = 1
+MOST: Final = 2**32 - 1
+"""The largest number that a setting can be: a checksum."""
+
 AHEAD: Final = 1024
 """So many lines are read before the first is answered, and sorted by length."""
 
@@ -64,7 +67,7 @@ def read_settings(folder: Path) -> dict[str, object]:
         found = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise ModelError(f"{path}: there is no such file; `regard prepare {folder}` writes it, with regard") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: cannot be read: {error}; write it again with `regard prepare`") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelError(f"{path}: is not of format {FORMAT}; write it again with `regard prepare`")
@@ -72,7 +75,8 @@ def read_settings(folder: Path) -> dict[str, object]:
     for name, kinds in _KINDS.items():
         value = found.get(name, "")
         wrong_text = isinstance(value, str) and value not in _TEXTS.get(name, ())
-        if type(value) not in kinds or wrong_text:
+        wrong_number = isinstance(value, int | float) and not 0 <= value <= MOST  # NaN is neither
+        if type(value) not in kinds or wrong_text or wrong_number:
             raise ModelError(f"{path}: {name} cannot be {value!r}; write it again with `regard prepare`")
     return found
 
@@ -97,6 +101,9 @@ class Prepared:
         self.source = load_tokenizer(path, str(settings["source"]))
         same = settings["source"] == settings["target"]
         target = self.source if same else load_tokenizer(path, str(settings["target"]))
+        sizes = self.source.size, target.size
+        if (self.engine.source_vocabulary, self.engine.target_vocabulary) != sizes:
+            raise ModelError(f"{path}: {NAME} is of other vocabularies than the tokenizers here; prepare the run again")
         self.target = BackwardTokenizer(target) if settings["reverse_target"] else target
         self._settings = settings
 
@@ -149,7 +156,8 @@ class Prepared:
         for (number, _), answer in zip(requests, found, strict=True):
             text = self.target.decode(answer.found[0].tokens).replace("\n", " ") if answer.found else ""
             cut = f"{cuts[number]} tokens beyond the {longest} that the model reads" if cuts[number] else ""
-            answers[number] = Line(text, answer.fault or cut)
+            lost = "" if answer.found else answer.fault or "the model holds nothing for possible that could go on"
+            answers[number] = Line(text, lost or cut)
         return answers
 
     def _limit(self, items: int) -> int:

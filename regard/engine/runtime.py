@@ -10,6 +10,7 @@ import threading
 import weakref
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -27,8 +28,12 @@ LARGE_CAPACITY: Final = 24
 WIDEST: Final = 64
 """The widest beam that the native search has room for."""
 
+MOST_WORKERS: Final = 1024
+
 LONGEST: Final = 65535
 """The most tokens of one output."""
+
+MOST_IDS: Final = 2**31 - 1
 
 SHORT: Final = 4096
 """A search of no more tokens is over before anyone could end it, and is not worth a thread of its own."""
@@ -93,7 +98,8 @@ class Answer:
 
 def usual_workers() -> int:
     """One for each core that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS)
 
 
 class Engine:
@@ -111,7 +117,8 @@ class Engine:
         if status:
             raise error_of(status, message)
         self.handle = handle
-        self.capacity = LARGE_CAPACITY if Path(path).stat().st_size > LARGE else CAPACITY
+        self.path = Path(path)
+        self.capacity = LARGE_CAPACITY if self.path.stat().st_size > LARGE else CAPACITY
         self._close = weakref.finalize(self, self.library.regard_close, handle)
         about = (ctypes.c_int64 * 5)()
         self.library.regard_about(handle, about)
@@ -126,7 +133,7 @@ class Engine:
         message = ctypes.create_string_buffer(MESSAGE)
         status = self.library.regard_setting(self.handle, name.encode(), ctypes.byref(value), message)
         if status:
-            raise error_of(status, message)
+            raise ModelError(f"{self.path}: {message.value.decode(errors='replace')}; prepare the run again")
         return value.value
 
     def search(
@@ -161,7 +168,7 @@ class Engine:
             return []
         ids, id_starts = joined([request.ids for request in requests])
         prefixes, prefix_starts = joined([request.prefix for request in requests])
-        limits = array("q", [min(request.limit, LONGEST) for request in requests])
+        limits = array("q", [max(0, min(request.limit, LONGEST)) for request in requests])
         asked = Asked(
             requests=len(requests),
             capacity=self.capacity if capacity is None else capacity,
@@ -182,6 +189,7 @@ class Engine:
         )
         flag = StopFlag() if stop is None else stop
         asked.stop = flag.address
+        asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, flag)
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
         status = self._searched(asked, result, message, flag, sum(limits))
@@ -198,13 +206,25 @@ class Engine:
         if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
             return int(self.library.regard_search(*arguments))
         status: list[int] = []
-        worker = threading.Thread(target=lambda: status.append(self.library.regard_search(*arguments)))
-        worker.start()
+        ended = threading.Event()  # an interrupted `Thread.join` takes a thread for ended that is not (bpo-45274)
+
+        def search() -> None:
+            try:
+                status.append(self.library.regard_search(*arguments))
+            finally:
+                ended.set()
+
+        worker = threading.Thread(target=search)
         try:
-            worker.join()
+            worker.start()
+            ended.wait()
+        except RuntimeError:  # there is no room for one more
+            return int(self.library.regard_search(*arguments))
         except BaseException:
             flag.stop()
-            worker.join()
+            while worker.ident is not None and not ended.is_set():  # whoever is in a hurry waits, too
+                with suppress(KeyboardInterrupt):
+                    ended.wait()
             if status == [0]:
                 self.library.regard_result_free(result)
             raise
@@ -231,7 +251,11 @@ def joined(rows: Sequence[Sequence[int]]) -> "tuple[array[int], array[int]]":
     """Rows one behind the other (32 bits), and where each begins (64 bits)."""
     flat, starts = array("i"), array("q", [0])
     for row in rows:
-        flat.extend(row)
+        try:
+            flat.extend(row)
+        except OverflowError:  # no vocabulary has such ids, and none has this one
+            del flat[starts[-1] :]
+            flat.extend([number if 0 <= number <= MOST_IDS else -1 for number in row])
         starts.append(len(flat))
     return flat, starts
 

@@ -189,12 +189,15 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
     """
     folder = RunFolder(model.folder)
     checksum = prepare_run(model.system, folder, int8=int8)
-    (folder.path / SETTINGS).unlink(missing_ok=True)
     source, options = model.collation.source, model.options()
+    reason = ""
     if source.text is None or source.factors or source.attributes:
-        return "it reads other things than one text a line"
-    if beyond_beams(options, None):
-        return "its recipe searches by more than a plain beam"
+        reason = "it reads other things than one text a line"
+    elif beyond_beams(options, None):
+        reason = "its recipe searches by more than a plain beam"
+    if reason:
+        (folder.path / SETTINGS).unlink(missing_ok=True)
+        return reason
     one = model.recipe.one_text
     settings = {
         "source": "text" if one else "source",
@@ -226,7 +229,8 @@ def open_engine(model: "Model") -> NativeEngine:
         prepare_run(model.system, folder)
         return NativeEngine(path)
     engine = NativeEngine(path)
-    if engine.engine.setting(WEIGHTS) == _checksum(folder):
+    fits = engine.engine.target_vocabulary == model.texts.target.size
+    if fits and engine.engine.setting(WEIGHTS) == _checksum(folder):
         return engine
     if (folder.path / SETTINGS).exists():
         prepare_model(model.with_recipe(folder.read_recipe()), int8=engine.quantised)

@@ -10,8 +10,8 @@ seeded once, so its draws would depend on what was drawn before.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -52,9 +52,6 @@ class PieceTokenizer:
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._pieces = _read_pieces(self._processor)
-        numbered = list(enumerate(self._pieces, start=_FIRST_PIECE))
-        self._ids = {piece: id_ for id_, piece in numbered}
-        self._scores = {piece: float(self._processor.get_score(id_)) for id_, piece in numbered}
         self._surfaces = (
             *reserved_surfaces(UNKNOWN_SIGN),
             *(bytes([value]) for value in range(256)),
@@ -63,8 +60,20 @@ class PieceTokenizer:
         # Bytes 0b10xxxxxx go on with a character and add no width.
         self._widths = (*[0] * FIRST_FREE, *(value & 0xC0 != 0x80 for value in range(256)), *map(len, self._pieces))
         self._longest = max(map(len, self._pieces), default=1)
-        self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_PENALTY
         self._edges = lru_cache(maxsize=65536)(self._find_edges)
+
+    @cached_property
+    def _ids(self) -> Mapping[str, int]:
+        """Only random segmentations need this and what follows; others begin sooner without it."""
+        return {piece: id_ for id_, piece in enumerate(self._pieces, start=_FIRST_PIECE)}
+
+    @cached_property
+    def _scores(self) -> Mapping[str, float]:
+        return {piece: float(self._processor.get_score(id_)) for piece, id_ in self._ids.items()}
+
+    @cached_property
+    def _unknown(self) -> float:
+        return min(self._scores.values(), default=0.0) - _UNKNOWN_PENALTY
 
     @classmethod
     def train(
@@ -190,12 +199,13 @@ def _read_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
         if not processor.is_byte(id_) or processor.id_to_piece(id_) != f"<0x{value:02X}>":
             raise ValueError(f"id {id_} is not the byte {value}")
     pieces = [str(processor.id_to_piece(id_)) for id_ in range(_FIRST_PIECE, size)]
-    for id_, piece in enumerate(pieces, start=_FIRST_PIECE):
-        special = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
-        if any(kind(id_) for kind in special):
+    control, unknown, byte = processor.is_control, processor.is_unknown, processor.is_byte
+    unused, score, apart = processor.is_unused, processor.get_score, _APART.search
+    for id_, piece in enumerate(pieces, start=_FIRST_PIECE):  # a program begins with this: it is worth a little haste
+        if control(id_) or unknown(id_) or byte(id_) or unused(id_):
             raise ValueError(f"id {id_} is no piece of text")
-        if len(piece) > _LONGEST_PIECE or _APART.search(piece.removeprefix(_MARK)):
+        if len(piece) > _LONGEST_PIECE or apart(piece.removeprefix(_MARK)):
             raise ValueError(f"id {id_} is a piece that no training gives")
-        if not abs(processor.get_score(id_)) < _LARGEST_SCORE:
+        if not abs(score(id_)) < _LARGEST_SCORE:
             raise ValueError(f"id {id_} has a score that no training gives")
     return pieces

@@ -1,6 +1,6 @@
 """Hostile engine files: mutations of whole ones with a right checksum, opened and searched.
 
-Run by tests in a process of its own: `python -m tests.engine.fuzz FOLDER COUNT SEED` ends with 0 if every file was
+Run by tests in processes of their own: `python -m tests.engine.fuzz FOLDER COUNT SEED` ends with 0 if every file was
 refused with a reason or answered.
 """
 
@@ -61,7 +61,7 @@ def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     draw = random.Random(seed)
     wholes = [path.read_bytes() for path in sorted(folder.glob("*.bin"))]
     refused = answered = 0
-    path = folder / "mutated"
+    path = folder / f"mutated{seed}"
     requests = [EngineRequest(ids=[5, 6, 7, 3], limit=4, prefix=[6]), EngineRequest(ids=[8, 3], limit=6)]
     for _ in range(count):
         path.write_bytes(mutated(draw.choice(wholes), draw))

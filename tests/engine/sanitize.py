@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regard.engine.build import build
@@ -18,7 +19,20 @@ from regard.engine.preparation import contained
 from tests.engine.searching import system_named
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("transformer post", "t5", "bahdanau gru_cho", "luong lstm", "sutskever")
+NAMES = (
+    "transformer post",
+    "transformer rotary",
+    "t5",
+    "learned, gelu",
+    "alibi, silu, rms",
+    "halves",
+    "bahdanau gru_cho",
+    "transformer to bahdanau",
+    "luong lstm",
+    "gru, at the output, projected",
+    "sutskever",
+    "every step",
+)
 
 
 def write_files(folder: Path) -> None:
@@ -44,6 +58,20 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+def hostile(folder: Path, mutations: int, *, seed: int = 2, **environment: str) -> tuple[bool, str]:
+    """So many hostile files, shared between the cores: whether all were refused or answered, and what was said."""
+    processes = min(mutations, os.cpu_count() or 1)
+    parts = [mutations * (part + 1) // processes - mutations * part // processes for part in range(processes)]
+
+    def one(part: int) -> subprocess.CompletedProcess[str]:
+        return run("-m", "tests.engine.fuzz", str(folder), str(parts[part]), str(seed + part), **environment)
+
+    with ThreadPoolExecutor(processes) as pool:
+        done = list(pool.map(one, range(processes)))
+    passed = all(each.returncode == 0 for each in done)
+    return passed, "".join(each.stdout + ("" if passed else each.stderr) for each in done)
+
+
 def leaks(told: str) -> list[str]:
     """Of the leaks that were reported, those that the engine has made."""
     return [part for part in told.split("\n\n") if "leak of" in part and "regard" in part]
@@ -57,14 +85,13 @@ def passes(mutations: int) -> list[tuple[str, bool, str]]:
         write_files(folder)
         address = sanitized(folder, "address,undefined", "libasan.so")
         quiet = "detect_leaks=0:allocator_may_return_null=1"
-        tests = ("tests/engine/test_kernels.py", "tests/engine/test_fused_kernels.py")
+        tests = [f"tests/engine/test_{name}.py" for name in ("kernels", "fused_kernels", "shapes")]
         kernels = run("-m", "pytest", "-q", *tests, ASAN_OPTIONS=quiet, **address)
         results.append(("kernels, address and undefined", kernels.returncode == 0, kernels.stdout + kernels.stderr))
-        fuzz = ("-m", "tests.engine.fuzz", str(folder))
-        hostile = run(*fuzz, str(mutations), "2", ASAN_OPTIONS=quiet, **address)
-        results.append((f"{mutations:,} hostile files", hostile.returncode == 0, hostile.stdout + hostile.stderr))
+        results.append((f"{mutations:,} hostile files", *hostile(folder, mutations, ASAN_OPTIONS=quiet, **address)))
         counted = "detect_leaks=1:exitcode=0:allocator_may_return_null=1"
-        found = run(*fuzz, "300", "3", ASAN_OPTIONS=counted, PYTHONMALLOC="malloc", **address)
+        fuzz = ("-m", "tests.engine.fuzz", str(folder), "300", "1")
+        found = run(*fuzz, ASAN_OPTIONS=counted, PYTHONMALLOC="malloc", **address)
         own = leaks(found.stderr)
         results.append(("leaks", found.returncode == 0 and not own, "\n".join(own) or found.stdout))
         races = run("-m", "tests.engine.threads", str(folder), **sanitized(folder, "thread", "libtsan.so"))

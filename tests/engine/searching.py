@@ -13,11 +13,20 @@ from torch.overrides import TorchFunctionMode
 from regard.data.batch import Category, Ids, Sources
 from regard.engine import Engine, EngineOptions, EngineRequest, Found
 from regard.engine.preparation import prepare
-from regard.models import EncoderDecoder
+from regard.models import Decoder, EncoderDecoder
 from regard.nn import Variant
 from regard.search import Finished, Request, Search, SearchOptions
 from regard.special import END, FIRST_FREE
-from tests.families import family, transformer_decoder, transformer_encoder
+from tests.families import (
+    bahdanau_decoder,
+    family,
+    initial_decoder,
+    luong_decoder,
+    output_decoder,
+    recurrent_encoder,
+    transformer_decoder,
+    transformer_encoder,
+)
 
 VOCABULARY = 70
 LIMIT = 14
@@ -59,7 +68,52 @@ def variant(name: str, *, seed: int = 1) -> EncoderDecoder:
     return system.eval()
 
 
+RECURRENT = (
+    "elman, luong without feeding",
+    "elman, initial",
+    "deep two-way lstm, at the output",
+    "gru, at the output, projected",
+    "gru, luong",
+    "gru_cho, luong, scaled dot",
+    "two-way elman, deep bahdanau lstm",
+)
+"""Cells, directions, depths, scores and wirings that the families have not."""
+
+
+def recurrent(name: str) -> EncoderDecoder:
+    """A recurrent system with wildly drawn weights."""
+    torch.manual_seed(1)
+    encoder = recurrent_encoder(VOCABULARY, "gru", two_way=False, width=6)
+    decoder: Decoder
+    match name:
+        case "elman, luong without feeding":
+            encoder = recurrent_encoder(VOCABULARY, "elman", layers=2)
+            decoder = luong_decoder(VOCABULARY, encoder, "elman", feeding=False, score="bilinear")
+        case "elman, initial":
+            encoder = recurrent_encoder(VOCABULARY, "elman", layers=2, width=6, two_way=False)
+            decoder = initial_decoder(VOCABULARY, encoder, "elman", handed=True, layers=2)
+        case "deep two-way lstm, at the output":
+            encoder = recurrent_encoder(VOCABULARY, "lstm", layers=3, residual=True)
+            decoder = output_decoder(VOCABULARY, encoder, "lstm")
+        case "gru, at the output, projected":
+            decoder = output_decoder(VOCABULARY, encoder, "gru", width=9, score="dot")
+        case "gru, luong":
+            decoder = luong_decoder(VOCABULARY, encoder, "gru", layers=2)
+        case "gru_cho, luong, scaled dot":
+            decoder = luong_decoder(VOCABULARY, encoder, "gru_cho", score="scaled_dot")
+        case _:
+            encoder = recurrent_encoder(VOCABULARY, "elman")
+            decoder = bahdanau_decoder(VOCABULARY, encoder, "lstm", layers=2)
+    system = EncoderDecoder(encoder=encoder, decoder=decoder, vocabulary=VOCABULARY)
+    with torch.no_grad():
+        for parameter in system.parameters():
+            parameter.normal_(std=0.5)
+    return system.eval()
+
+
 def system_named(name: str) -> EncoderDecoder:
+    if name in RECURRENT:
+        return recurrent(name)
     return variant(name) if name in VARIANTS else family(name, vocabulary=VOCABULARY, dtype=torch.float32)
 
 

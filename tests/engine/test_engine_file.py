@@ -1,17 +1,19 @@
 """The engine file: what is damaged or hostile is refused with the reason, and never crashes."""
 
+import os
 import re
 import struct
 import zlib
 from pathlib import Path
 
 import pytest
+import torch
 
 from regard.engine import Engine
 from regard.engine.container import Container, sealed
 from regard.engine.preparation import contained
 from regard.errors import ModelError
-from tests.engine.sanitize import leaks, run, sanitized, write_files
+from tests.engine.sanitize import hostile, leaks, run, sanitized, write_files
 from tests.engine.searching import system_named
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -32,6 +34,17 @@ def test_the_checksum_is_that_of_zlib(whole):
     (checksum,) = struct.unpack_from("<I", whole, 32)
     assert checksum == zlib.crc32(whole[:32] + bytes(4) + whole[36:])
     assert struct.unpack_from("<Q", whole, 24) == (len(whole),)
+
+
+def test_tied_embeddings_are_in_the_file_once():
+    system = system_named("transformer post")
+    apart = len(contained(system, int8=False).content())
+    with torch.no_grad():
+        system.encoder.embedding.weight.copy_(system.decoder.embedding.weight)
+    container = contained(system, int8=False)
+    table = container.tensors["encoder.embedding"]
+    assert len(container.content()) == apart - -(-table.nbytes // 64) * 64
+    assert container.content().count(table.tobytes()) == 1
 
 
 def first_tensor(content: bytes) -> int:
@@ -120,6 +133,16 @@ def test_files_that_cannot_be_opened(tmp_path):
         Engine(tmp_path / "missing.bin")
     with pytest.raises(ModelError, match="not a file"):
         Engine(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelError, match="not a file"):
+        Engine(tmp_path / "pipe")
+
+
+def test_a_setting_that_is_not_there_names_the_file(whole, tmp_path):
+    path = tmp_path / "engine.bin"
+    path.write_bytes(whole)
+    with pytest.raises(ModelError, match=f"{re.escape(str(path))}: setting weights is missing; prepare the run again"):
+        Engine(path).setting("weights")
 
 
 def child(program: str, folder: Path, *arguments: str, **environment: str) -> str:
@@ -142,11 +165,12 @@ def test_threads_share_an_engine(tmp_path):
 
 @pytest.mark.long
 def test_mutated_files_never_crash_under_sanitizers(tmp_path):
+    write_files(tmp_path)
     environment = sanitized(tmp_path, "address,undefined", "libasan.so")
-    told = child(
-        "fuzz", tmp_path, "100000", "2", ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1", **environment
-    )
-    assert "refused" in told
+    options = "detect_leaks=0:allocator_may_return_null=1"
+    passed, told = hostile(tmp_path, 100_000, ASAN_OPTIONS=options, **environment)
+    assert passed, told[-3000:]
+    assert sum(map(int, re.findall(r"\d+", told))) == 100_000
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from regard.search import SearchOptions
 from regard.special import END
 from tests.engine.searching import (
     LIMIT,
+    RECURRENT,
     VARIANTS,
     VOCABULARY,
     assert_same,
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("library")
 
 KNOWN = (
     *VARIANTS,
+    *RECURRENT,
     "transformer none",
     "transformer rotary",
     "transformer post",
@@ -123,7 +125,7 @@ def test_nothing_depends_on_batch_or_workers(name, int8, tmp_path):
 
 
 @pytest.mark.parametrize("kernels", ["avx512_vnni", "avx_vnni", "avx2", "portable"])
-@pytest.mark.parametrize("name", ["t5", "bahdanau gru_cho", "luong lstm"])
+@pytest.mark.parametrize("name", ["t5", "transformer rotary", "bahdanau gru_cho", "luong lstm", "gru, luong"])
 def test_all_kernels_search_alike(kernels, name, tmp_path):
     if kernels not in kernels_here():
         pytest.skip(f"this processor has no {kernels}")
@@ -197,6 +199,13 @@ def test_what_is_said_of_an_engine(tmp_path):
         (EngineRequest(ids=[5], limit=3), EngineOptions(beam=65), "the beam must be from 1 to 64"),
         (EngineRequest(ids=[5], limit=3), EngineOptions(beam=0), "the beam must be from 1 to 64"),
         (EngineRequest(ids=[5], limit=3), EngineOptions(beam=2, best=3), "the best must be from 1 to the beam"),
+        (EngineRequest(ids=[5, 2**31], limit=3), EngineOptions(), "a source id that the vocabulary does not have"),
+        (EngineRequest(ids=[-(2**40)], limit=3), EngineOptions(), "a source id that the vocabulary does not have"),
+        (EngineRequest(ids=[5], limit=3, prefix=[2**70]), EngineOptions(), "a prefix id that the vocabulary"),
+        (EngineRequest(ids=[5], limit=-(2**70)), EngineOptions(), "a limit that is not from 1 to 65535"),
+        (EngineRequest(ids=[5], limit=3), EngineOptions(block_ngrams=-1), "lengths cannot be negative"),
+        (EngineRequest(ids=[5], limit=3), EngineOptions(min_length=-1), "lengths cannot be negative"),
+        (EngineRequest(ids=[5], limit=3), EngineOptions(length_penalty=float("nan")), "penalty must be a number"),
     ],
 )
 def test_requests_that_are_refused(request_, options, message, tmp_path):
@@ -216,6 +225,17 @@ def test_kernels_that_are_not_there(tmp_path):
     prepare(system_named("transformer pre"), tmp_path / "engine.bin")
     with pytest.raises(ModelError, match=r"there are no kernels abacus here; there are .*portable"):
         Engine(tmp_path / "engine.bin", kernels="abacus")
+
+
+def test_kernels_that_the_environment_names(tmp_path, monkeypatch):
+    prepare(system_named("transformer pre"), tmp_path / "engine.bin")
+    monkeypatch.setenv("REGARD_ENGINE_KERNELS", "portable")
+    assert Engine(tmp_path / "engine.bin").kernels == "portable"
+    monkeypatch.setenv("REGARD_ENGINE_KERNELS", "avx512")
+    with pytest.raises(ModelError, match=r"there are no kernels avx512 here; there are .*portable"):
+        Engine(tmp_path / "engine.bin")
+    monkeypatch.setenv("REGARD_ENGINE_KERNELS", "")
+    assert Engine(tmp_path / "engine.bin").kernels == kernels_here()[0]
 
 
 @pytest.mark.parametrize("int8", [False, True], ids=["float", "int8"])

@@ -1,5 +1,6 @@
 """The engine step by step, against torch step by step; and requests that are wrong, stopped or too large."""
 
+import os
 import signal
 import threading
 import time
@@ -126,19 +127,75 @@ def test_a_search_can_be_ended(tmp_path):
     timer.join()
 
 
-def test_ctrl_c_is_heard(tmp_path):
-    import _thread
+def interrupt() -> None:
+    """Ctrl-C as a terminal sends it; what `_thread` offers is heard only when the wait is over by itself."""
+    os.kill(os.getpid(), signal.SIGINT)
 
+
+def test_ctrl_c_is_heard(tmp_path):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored in the background
     engine = opened(system_named("luong lstm"), tmp_path)
-    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer = threading.Timer(0.3, interrupt)
+    timer.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            long_search(engine, StopFlag())
+        assert time.monotonic() - began < 20
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_who_is_in_a_hurry_waits_until_nothing_is_read_any_more(tmp_path):
+    """A second Ctrl-C must not leave a search behind that goes on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    engine = opened(system_named("luong lstm"), tmp_path)
+    native, ended = engine.library, threading.Event()
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(native, name)
+
+        def regard_search(self, *arguments: object) -> int:
+            status = int(native.regard_search(*arguments))
+            time.sleep(0.5)
+            interrupt()
+            time.sleep(0.5)
+            ended.set()
+            return status
+
+    engine.library = Slow()
+    timer = threading.Timer(0.3, interrupt)
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             long_search(engine, StopFlag())
+        assert ended.is_set()
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_without_room_for_a_thread_it_is_searched_on_this_one(tmp_path, monkeypatch):
+    engine = opened(system_named("luong lstm"), tmp_path)
+    requests = [EngineRequest(ids=[7, 8, END], limit=5000)]
+    expected = engine.search(requests, options=EngineOptions())
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert engine.search(requests, options=EngineOptions()) == expected
+
+
+@pytest.mark.parametrize("name", ["transformer post", "luong lstm", "bahdanau gru_cho", "every step"])
+def test_sessions_of_nothing(name, tmp_path):
+    session = Session(opened(system_named(name), tmp_path), slots=2, beam=2)
+    assert session.start([]) == []
+    logits, weights = session.step(np.zeros((0, 5), dtype=np.int32))
+    assert (logits.shape, weights.shape) == ((0, 70), (0, 0))
+    assert len(session.start([[7, END], [8, END]])) == 2
 
 
 def test_too_little_memory_is_an_error(tmp_path):

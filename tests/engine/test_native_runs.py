@@ -5,6 +5,7 @@ import pytest
 from regard.cli.engines import WORTH, check_engine, searched_by
 from regard.engine import library as library_module
 from regard.engine.library import WHERE, loaded
+from regard.engine.preparation import contained
 from regard.engine.prepared import Prepared
 from regard.errors import ModelError, ResourceError, UsageError
 from regard.run.folder import RunFolder
@@ -12,6 +13,7 @@ from regard.run.joint import JointModel, checksums
 from regard.run.model import Model
 from regard.run.native import prepare_model, prepare_run, with_engine
 from regard.search import Constraint, SearchOptions
+from tests.engine.searching import system_named
 from tests.toys import toy_sources
 from tests.untrained import untrained_run
 
@@ -106,8 +108,9 @@ def test_without_the_library_torch_searches_and_says_so(model, monkeypatch, caps
     loaded.cache_clear()
     try:
         assert searched_by(model, "native") is model
-        assert "torch searches, for the native engine cannot be used: it was not built" in capsys.readouterr().err
-        with pytest.raises(ModelError, match="the native engine cannot be used: it was not built"):
+        told = f"{tmp_path / 'missing.so'}, which {WHERE} names, is not there; name another, or leave it out"
+        assert f"regard: torch searches, for the native engine cannot be used: {told}\n" == capsys.readouterr().err
+        with pytest.raises(ModelError, match=r"the native engine cannot be used: .* is not there"):
             with_engine(model)
         (tmp_path / "missing.so").write_bytes(b"no library")
         loaded.cache_clear()
@@ -115,6 +118,56 @@ def test_without_the_library_torch_searches_and_says_so(model, monkeypatch, caps
     finally:
         monkeypatch.undo()
         loaded.cache_clear()
+
+
+def test_a_file_that_would_be_worth_it_tells_that_the_library_was_not_built(model, monkeypatch, capsys, tmp_path):
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_text("a b\n")
+    large.write_text("a b c d\n" * (WORTH // 8))
+    both = JointModel([model, model])
+    monkeypatch.setattr(library_module, "LIBRARY", tmp_path / "missing.so")
+    loaded.cache_clear()
+    try:
+        assert searched_by(model, "auto", files=[str(small)]) is model
+        assert searched_by(both, "auto", files=[str(large)]) is both
+        assert capsys.readouterr().err == ""
+        assert searched_by(model, "auto", files=[str(large)]) is model
+        told = "regard: torch searches, for the native engine cannot be used: it was not built; `python -m regard.engi"
+        assert capsys.readouterr().err.startswith(told)
+    finally:
+        monkeypatch.undo()
+        loaded.cache_clear()
+
+
+def test_a_model_that_the_engine_does_not_know_is_searched_by_torch_and_this_is_said(tmp_path, capsys):
+    shaw = {"kind": "transformer", "heads": 2, "positions": "relative"}
+    strange = Model.load(untrained_run(tmp_path / "strange", seed=1, model={"encoder": shaw, "decoder": shaw}))
+    assert searched_by(strange, "native") is strange
+    told = "its self-attention has vectors of distances (positions: relative)"
+    expected = f"regard: torch searches, for the native engine cannot run this model: {told}\n"
+    assert capsys.readouterr().err == expected
+    assert not (strange.folder / "engine.bin").exists()
+    with pytest.raises(ModelError, match="the native engine cannot run this model: its self-attention"):
+        prepare_model(strange)
+
+
+def test_a_file_of_another_vocabulary_is_made_again(model):
+    """Whatever weights it says that it is of: the tokenizer could not tell what it says."""
+    container = contained(system_named("transformer post"))
+    container.settings["weights"] = with_engine(model).engine.engine.setting("weights")
+    container.write(model.folder / "engine.bin")
+    assert with_engine(model).engine.engine.target_vocabulary == model.texts.target.size
+
+
+def test_settings_of_a_prepared_run_are_never_missing(model, monkeypatch):
+    """Another process may begin with them at any time."""
+    assert prepare_model(model) == ""
+    there = []
+    monkeypatch.setattr(
+        "regard.run.native.write_settings", lambda folder, _: there.append((folder / "engine.json").exists())
+    )
+    assert prepare_model(model) == ""
+    assert there == [True]
 
 
 def test_the_engine_is_used_by_itself_where_a_run_was_prepared(model, capsys):

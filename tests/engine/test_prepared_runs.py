@@ -10,10 +10,11 @@ import pytest
 
 from regard.cli import runtime
 from regard.engine.prepared import Prepared, read_settings
-from regard.errors import ModelError, UsageError
+from regard.errors import ModelError, ResourceError, UsageError
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.run.native import prepare_model, with_engine
+from regard.text.build import train_tokenizer
 from tests.toys import toy_sources
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -52,20 +53,35 @@ def test_settings_that_do_not_fit_are_refused(model):
         ({"beam": "five"}, "beam cannot be 'five'"),
         ({"source": "../../etc/passwd"}, "source cannot be '../../etc/passwd'"),
         ({"max_ratio": True}, "max_ratio cannot be True"),
+        ({"max_ratio": float("nan")}, "max_ratio cannot be nan"),
+        ({"max_ratio": float("inf")}, "max_ratio cannot be inf"),
+        ({"length_penalty": -1.0}, "length_penalty cannot be -1.0"),
+        ({"block_ngrams": -1}, "block_ngrams cannot be -1"),
+        ({"min_length": 10**30}, "min_length cannot be 1000"),
+        ({"max_source": -5}, "max_source cannot be -5"),
     ]
     for change, message in cases:
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(ModelError, match=message):
             read_settings(model.folder)
-    path.write_text("{")
-    with pytest.raises(ModelError, match=r"engine.json: cannot be read: .*write it again with `regard prepare`"):
-        read_settings(model.folder)
+    for content in ("{", "[" * 100_000, '{"format": 1, "beam": "\xff'):
+        path.write_text(content, encoding="latin-1")
+        with pytest.raises(ModelError, match=r"engine.json: cannot be read: .*write it again with `regard prepare`"):
+            read_settings(model.folder)
     path.write_text(json.dumps({**good, "weights": 1}))
     with pytest.raises(ModelError, match=r"engine.bin and engine.json are of different weights; prepare the run again"):
         Prepared(model.folder)
     path.unlink()
     with pytest.raises(ModelError, match=r"there is no such file; `regard prepare .*` writes it"):
         read_settings(model.folder)
+
+
+def test_tokenizers_of_another_run_are_refused(model):
+    words = train_tokenizer(["x y z"], unit="word", size=20)
+    for name in ("text", "source", "target"):
+        words.save(model.folder, name)
+    with pytest.raises(ModelError, match=r"engine.bin is of other vocabularies than the tokenizers here; prepare"):
+        Prepared(model.folder)
 
 
 def test_a_beam_that_the_engine_does_not_have_is_refused(model):
@@ -83,17 +99,34 @@ def test_what_is_more_than_beams_is_not_prepared_for_the_runtime(model):
 
 def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
     lines = tmp_path / "lines"
-    lines.write_text("a b\n\nc\td\n" + "x\ty\n" * 12)
+    lines.write_bytes(b"a b\n\nc\td\n" + b"x\ty\n" * 10 + b"a \xff\n" + b"x\ty\n" * 2)
     monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(lines)])
     runtime.main()
     told = capsys.readouterr()
-    assert told.out.count("\n") == 15
+    assert told.out.count("\n") == 16
+    assert "regard-runtime: bytes that are no UTF-8 were replaced in 1 line, the first of them 14\n" in told.err
     assert "regard-runtime: line 3: a source of one text was expected" in told.err
     assert "regard-runtime: and 3 more lines" in told.err
     monkeypatch.setattr(sys, "argv", ["regard-runtime", str(tmp_path / "nothing")])
     with pytest.raises(SystemExit, match="5"):
         runtime.main()
     assert "there is no such file; `regard prepare" in capsys.readouterr().err
+
+
+def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_path):
+    def left(*further: str, out: Path) -> tuple[int, str]:
+        command = [sys.executable, "-c", "from regard.cli.runtime import main; main()", str(model.folder), *further]
+        with out.open("wb") as stream:
+            done = subprocess.run(command, input=b"a b\n", stdout=stream, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+        return done.returncode, done.stderr.decode()
+
+    assert left(out=tmp_path / "out") == (0, "")
+    assert left("--workers", "0", out=tmp_path / "out") == (2, "regard-runtime: --workers 0: there can be 1 to 1024\n")
+    assert left(str(tmp_path / "nothing"), out=tmp_path / "out")[0] == UsageError.exit_code
+    full = Path("/dev/full")
+    if full.exists():
+        told = "regard-runtime: reading or writing: No space left on device\n"
+        assert left(out=full) == (ResourceError.exit_code, told)
 
 
 def test_no_torch_and_no_numpy_are_needed():

@@ -60,7 +60,7 @@ uint32_t crc32(uint32_t start, const unsigned char* data, uint64_t size) {
 }
 
 File::File(const char* path) : path_(path) {
-  int handle = ::open(path, O_RDONLY | O_CLOEXEC);
+  int handle = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for a writer
   if (handle < 0) throw Refused(path_ + ": cannot be opened (" + std::strerror(errno) + ")");
   struct stat about {};
   bool regular = ::fstat(handle, &about) == 0 && S_ISREG(about.st_mode);

@@ -1,5 +1,6 @@
 // The C interface that Python calls. Every function that can fail returns a status and writes why into `message`.
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,8 @@ Options options_of(const Asked& asked) {
   if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
   if (asked.capacity < 1 || asked.capacity > 4096) throw Refused("the capacity must be from 1 to 4096");
   if (asked.workers < 1 || asked.workers > 1024) throw Refused("there must be 1 to 1024 workers");
+  if (asked.min_length < 0 || asked.block_ngrams < 0) throw Refused("lengths cannot be negative");
+  if (!std::isfinite(asked.length_penalty)) throw Refused("the length penalty must be a number");
   return options;
 }
 
@@ -82,8 +85,8 @@ void run(Work& work) {
   std::vector<std::thread> threads;
   try {
     for (int64_t worker = 1; worker < work.workers; ++worker) threads.emplace_back(one);
-  } catch (const std::system_error&) {
-    // no more threads are to be had; those that are there do all the work
+  } catch (const std::exception&) {
+    // no more threads or no memory for them are to be had; those that are there do all the work
   }
   one();
   for (std::thread& thread : threads) thread.join();
@@ -97,8 +100,10 @@ REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
   return guarded(message, [&] {
-    const Kernels* table = *kernel_name ? kernels_by_name(kernel_name) : &kernels();
-    if (!table) throw Refused(std::string("there are no kernels ") + kernel_name + " here; there are " + kernels_here());
+    const Kernels* table = kernels_by_name(*kernel_name ? kernel_name : kernels_wanted());
+    if (!table)
+      throw Refused(std::string("there are no kernels ") + (*kernel_name ? kernel_name : kernels_wanted()) +
+                    " here; there are " + kernels_here());
     *engine = new Engine(path, *table);
   });
 }

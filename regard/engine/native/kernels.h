@@ -1,5 +1,5 @@
 // What the engine asks of the processor. Each set of instructions has a table of these functions, made of the same
-// sources (kernel_*.h) in a translation unit of its own; `kernels()` chooses one when the library is loaded.
+// sources (kernel_*.h) in a translation unit of its own; `kernels_wanted()` says which is used.
 //
 // No function here lets one row see another: what comes out for a row does not depend on how many there are.
 #pragma once
@@ -157,8 +157,8 @@ struct Kernels {
   void (*gru_cho_blend)(const float* total, const float* state, const float* update, int64_t width, float* out);
 };
 
-// The table in use; the one named by REGARD_ENGINE_KERNELS where that is set.
-const Kernels& kernels();
+// The name of the table to use: that in REGARD_ENGINE_KERNELS where it is set, which need not be there, else the best.
+const char* kernels_wanted();
 // A table by its name; null where the processor or the build does not have it.
 const Kernels* kernels_by_name(const char* name);
 // Names of all tables that work here, best first, with spaces between.
