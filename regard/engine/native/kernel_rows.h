@@ -130,8 +130,8 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
 // A product of few rows is done as soon as its weights come: they are called for so many bytes before they are used.
 static constexpr int64_t AHEAD = 8192;
 
-// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first two
-// call for the next panel.
+// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first four
+// call for the next panel, each for a quarter of it.
 static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, int64_t panel, int64_t row) {
   int64_t quads = (weights.inputs + 3) / 4, size = quads * 4 * PANEL;
   ByteTile tile;
@@ -145,7 +145,8 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   tile.scales = weights.scales + panel * PANEL;
   tile.bias = weights.bias + panel * PANEL;
   tile.ahead = tile.panel + AHEAD;
-  if (rows.count > TILE) tile.ahead = row < 2 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
+  tile.later = rows.count > TILE;
+  if (tile.later) tile.ahead = row < 4 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
   return tile;
 }
 
@@ -162,6 +163,7 @@ static inline ByteTile part_of(ByteTile tile, int64_t row, int64_t first, const 
   tile.rows += 4 * first;
   tile.panel += first * 4 * PANEL;
   tile.ahead = tile.panel + PART * 4 * PANEL + 64 * (row / TILE);
+  tile.later = false;
   tile.quads -= first;
   if (!first) return tile;
   tile.start = sums + row * PANEL;
