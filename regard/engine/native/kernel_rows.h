@@ -1,11 +1,14 @@
 // What is done to rows: quantisation, norms, products with their stores, the output projection.
 
+// A vector of a row from `column` on, with zeros behind its end; WHOLE: it is known not to reach the end.
+template <bool WHOLE = false>
 static inline Lanes part(const float* in, int64_t column, int64_t width) {
-  return column + LANES <= width ? load(in + column) : load_some(in + column, width - column);
+  return WHOLE || column + LANES <= width ? load(in + column) : load_some(in + column, width - column);
 }
 
+template <bool WHOLE = false>
 static inline void keep(float* out, Lanes value, int64_t column, int64_t width) {
-  if (column + LANES <= width)
+  if (WHOLE || column + LANES <= width)
     save(out + column, value);
   else
     save_some(out + column, value, width - column);
@@ -17,16 +20,8 @@ struct Turn {
   static constexpr int place = PLACE;
   static constexpr bool whole = WHOLE;
 
-  static Lanes read(const float* in, int64_t column, int64_t width) {
-    if constexpr (WHOLE) return load(in + column);
-    return part(in, column, width);
-  }
-  static void write(float* out, Lanes value, int64_t column, int64_t width) {
-    if constexpr (WHOLE)
-      save(out + column, value);
-    else
-      keep(out, value, column, width);
-  }
+  static Lanes read(const float* in, int64_t column, int64_t width) { return part<WHOLE>(in, column, width); }
+  static void write(float* out, Lanes value, int64_t column, int64_t width) { keep<WHOLE>(out, value, column, width); }
   // `value`, and zeros behind the last column.
   static Lanes real(Lanes value, int64_t column, int64_t width) {
     if (WHOLE || column + LANES <= width) return value;
@@ -130,8 +125,8 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
 // A product of few rows is done as soon as its weights come: they are called for so many bytes before they are used.
 static constexpr int64_t AHEAD = 8192;
 
-// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first four
-// call for the next panel, each for a quarter of it.
+// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first
+// four call for the next panel, each for a quarter of it.
 static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, int64_t panel, int64_t row) {
   int64_t quads = (weights.inputs + 3) / 4, size = quads * 4 * PANEL;
   ByteTile tile;
