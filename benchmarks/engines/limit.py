@@ -24,6 +24,9 @@ from regard.run.model import Model
 ROWS = (80, 120, 1024)
 """Hypotheses that a worker continues together, with 16 and with 24 sentences; and what is more than enough."""
 
+LONGEST = 100
+"""Tokens of an output at most, as the drivers have it."""
+
 Json = dict[str, Any]
 
 
@@ -49,8 +52,12 @@ def matrices(system: EncoderDecoder) -> Iterator[Matrix]:
 
 
 def rows_read(model: Model, sources: Sequence[str], *, beam: int) -> float:
-    """Rows that a decoder reads for a sentence, on average: the start, and every hypothesis that is continued."""
-    found = model.predict_many(sources, options=model.options(beam=beam, trace=True))
+    """Rows that a decoder reads for a sentence, on average: the start, and every hypothesis that is continued.
+
+    The search is that which is timed, whatever the recipe says of limits and ends.
+    """
+    options = replace(model.options(beam=beam, trace=True), max_length=LONGEST, max_ratio=None, stopping="early")
+    found = model.predict_many(sources, options=options)
     counts = [1 + sum(node.fate == "kept" for node in one.trace.nodes) for one in found if one.trace is not None]
     return statistics.mean(counts)
 

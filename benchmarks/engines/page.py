@@ -30,7 +30,8 @@ is and how it is used: [engine.md](engine.md).
   processor has it, and batches of 16, 32 or 64, whichever is fastest. Figures are medians over rounds, ratios are taken
   within a round.
 - **Limit**: products with weights alone, all as fast as the fastest product of bytes of any shape seen on this machine.
-- **Latency**: seconds of a sentence, divided by the tokens of its output, one sentence at a time on one thread.
+- **Latency**: seconds of a sentence, divided by the tokens of its output and its end, one sentence at a time on one
+  thread, after one pass over all of them. Short outputs bear what the encoder costs on few tokens.
 """
 
 

@@ -134,14 +134,15 @@ static inline float dot(const float* one, const float* other, int64_t width) {
   return sum(total);
 }
 
-// Products of one query with the keys of as many items as a vector has places.
+// Products of one query with the keys of as many items as a vector has places. WHOLE: `width` is that of whole vectors.
 #if defined(REGARD_AVX512)
+template <bool WHOLE>
 static inline __m128 four_dots(const float* query, const float* const* items, int64_t skipped, int64_t width) {
   Lanes total[4] = {};
   for (int64_t column = 0; column < width; column += LANES) {
-    Lanes value = part(query, column, width);
+    Lanes value = part<WHOLE>(query, column, width);
 #pragma GCC unroll 4
-    for (int item = 0; item < 4; ++item) total[item] += value * part(items[item] + skipped, column, width);
+    for (int item = 0; item < 4; ++item) total[item] += value * part<WHOLE>(items[item] + skipped, column, width);
   }
   __m512 one = (__m512)total[0], two = (__m512)total[1], three = (__m512)total[2], four = (__m512)total[3];
   __m512d low = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(one, two), _mm512_unpackhi_ps(one, two)));
@@ -152,14 +153,16 @@ static inline __m128 four_dots(const float* query, const float* const* items, in
   return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 
+template <bool WHOLE>
 static inline Lanes dots(const float* query, const float* const* items, int64_t count, int64_t skipped, int64_t width) {
-  __m512 result = _mm512_castps128_ps512(four_dots(query, items, skipped, width));
-  if (count > 4) result = _mm512_insertf32x4(result, four_dots(query, items + 4, skipped, width), 1);
-  if (count > 8) result = _mm512_insertf32x4(result, four_dots(query, items + 8, skipped, width), 2);
-  if (count > 12) result = _mm512_insertf32x4(result, four_dots(query, items + 12, skipped, width), 3);
+  __m512 result = _mm512_castps128_ps512(four_dots<WHOLE>(query, items, skipped, width));
+  if (count > 4) result = _mm512_insertf32x4(result, four_dots<WHOLE>(query, items + 4, skipped, width), 1);
+  if (count > 8) result = _mm512_insertf32x4(result, four_dots<WHOLE>(query, items + 8, skipped, width), 2);
+  if (count > 12) result = _mm512_insertf32x4(result, four_dots<WHOLE>(query, items + 12, skipped, width), 3);
   return (Lanes)result;
 }
 #else
+template <bool WHOLE>
 static inline Lanes dots(const float* query, const float* const* items, int64_t count, int64_t skipped, int64_t width) {
   float held[REGARD_LANES] = {};
   for (int64_t item = 0; item < LANES && item < count; ++item) held[item] = dot(query, items[item] + skipped, width);
@@ -168,60 +171,88 @@ static inline Lanes dots(const float* query, const float* const* items, int64_t 
 #endif
 
 // Values of the past times their weights, C vectors at once, even and odd items apart.
-template <int C>
+template <int C, bool WHOLE>
 static inline void mix_past(const AttendPast& a, const float* scores, float inverse, int64_t values, int64_t column,
                             float* out) {
   Lanes even[C] = {}, odd[C] = {};
   int64_t item = 0;
-  for (; item + 2 <= a.count; item += 2)
-#pragma GCC unroll 2
+  for (; item + 2 <= a.count; item += 2) {
+    const float *first = a.items[item] + values, *second = a.items[item + 1] + values;
+#pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
-      even[c] += scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
-      odd[c] += scores[item + 1] * part(a.items[item + 1] + values, column + c * LANES, a.width);
+      even[c] += scores[item] * part<WHOLE>(first, column + c * LANES, a.width);
+      odd[c] += scores[item + 1] * part<WHOLE>(second, column + c * LANES, a.width);
     }
+  }
+#pragma GCC unroll 4
   for (int c = 0; c < C; ++c) {
-    if (item < a.count) even[c] += scores[item] * part(a.items[item] + values, column + c * LANES, a.width);
-    keep(out, (even[c] + odd[c]) * inverse, column + c * LANES, a.width);
+    if (item < a.count) even[c] += scores[item] * part<WHOLE>(a.items[item] + values, column + c * LANES, a.width);
+    keep<WHOLE>(out, (even[c] + odd[c]) * inverse, column + c * LANES, a.width);
   }
 }
 
+template <bool WHOLE>
 static inline void past_scores(const AttendPast& a, int64_t head, float* scores) {
   int64_t key_head = head * a.key_heads / a.heads;
   const float* bias = a.bias ? a.bias + head * a.bias_stride + a.bias_middle - (a.count - 1) : nullptr;
   for (int64_t item = 0; item < a.count; item += LANES) {
-    Lanes score = dots(a.query + head * a.width, a.items + item, a.count - item, key_head * a.width, a.width) * a.scale;
+    const float* query = a.query + head * a.width;
+    Lanes score = dots<WHOLE>(query, a.items + item, a.count - item, key_head * a.width, a.width) * a.scale;
     if (bias) score += load(bias + item);
     save(scores + item, real_scores(score, item, a.count));
   }
 }
 
+template <bool WHOLE>
 static inline void past_values(const AttendPast& a, int64_t head, const float* scores, float inverse) {
   int64_t values = (a.key_heads + head * a.key_heads / a.heads) * a.width, column = 0;
   float* out = a.out + head * a.width;
-  for (; column + 2 * LANES <= a.width; column += 2 * LANES) mix_past<2>(a, scores, inverse, values, column, out);
-  for (; column < a.width; column += LANES) mix_past<1>(a, scores, inverse, values, column, out);
+  for (; column + 4 * LANES <= a.width; column += 4 * LANES) mix_past<4, true>(a, scores, inverse, values, column, out);
+  for (; column + 2 * LANES <= a.width; column += 2 * LANES) mix_past<2, true>(a, scores, inverse, values, column, out);
+  for (; column < a.width; column += LANES) mix_past<1, WHOLE>(a, scores, inverse, values, column, out);
 }
 
-static void attend_past(const AttendPast& a) {
+template <bool WHOLE>
+static inline void attend_items(const AttendPast& a) {
   int64_t padded = whole_lanes(a.count);
   for (int64_t first = 0; first < a.heads; first += HEADS_TOGETHER) {
     int64_t end = first + HEADS_TOGETHER < a.heads ? first + HEADS_TOGETHER : a.heads;
     float inverse[HEADS_TOGETHER];
-    for (int64_t head = first; head < end; ++head) past_scores(a, head, a.scores + (head - first) * padded);
+    for (int64_t head = first; head < end; ++head) past_scores<WHOLE>(a, head, a.scores + (head - first) * padded);
     for (int64_t head = first; head < end; ++head)
       inverse[head - first] = exponentials(a.scores + (head - first) * padded, a.count);
     for (int64_t head = first; head < end; ++head)
-      past_values(a, head, a.scores + (head - first) * padded, inverse[head - first]);
+      past_values<WHOLE>(a, head, a.scores + (head - first) * padded, inverse[head - first]);
   }
+}
+
+static void attend_past(const AttendPast& a) {
+  if (a.width % LANES)
+    attend_items<false>(a);
+  else
+    attend_items<true>(a);
+}
+
+// C vectors of values times their weights.
+template <int C, bool WHOLE>
+static inline void mix_columns(const float* weights, int64_t items, float inverse, const float* values, int64_t stride,
+                               int64_t column, int64_t width, float* out) {
+  Lanes total[C] = {};
+  for (int64_t item = 0; item < items; ++item)
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c)
+      total[c] += weights[item] * part<WHOLE>(values + item * stride, column + c * LANES, width);
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) keep<WHOLE>(out, total[c] * inverse, column + c * LANES, width);
 }
 
 static inline void mix(const float* weights, int64_t items, float inverse, const float* values, int64_t stride,
                        int64_t width, float* out) {
-  for (int64_t column = 0; column < width; column += LANES) {
-    Lanes total = {};
-    for (int64_t item = 0; item < items; ++item) total += weights[item] * part(values + item * stride, column, width);
-    keep(out, total * inverse, column, width);
-  }
+  int64_t column = 0;
+  for (; column + 8 * LANES <= width; column += 8 * LANES)
+    mix_columns<8, true>(weights, items, inverse, values, stride, column, width, out);
+  for (; column < width; column += LANES)
+    mix_columns<1, false>(weights, items, inverse, values, stride, column, width, out);
 }
 
 static bool powers(const float* in, int64_t count, float* out) {

@@ -1,46 +1,72 @@
 // What is done to rows: quantisation, norms, products with their stores, the output projection.
 
+// A vector of a row from `column` on, with zeros behind its end; WHOLE: it is known not to reach the end.
+template <bool WHOLE = false>
 static inline Lanes part(const float* in, int64_t column, int64_t width) {
-  return column + LANES <= width ? load(in + column) : load_some(in + column, width - column);
+  return WHOLE || column + LANES <= width ? load(in + column) : load_some(in + column, width - column);
 }
 
+template <bool WHOLE = false>
 static inline void keep(float* out, Lanes value, int64_t column, int64_t width) {
-  if (column + LANES <= width)
+  if (WHOLE || column + LANES <= width)
     save(out + column, value);
   else
     save_some(out + column, value, width - column);
 }
 
+// Which of four vectors in turn, and whether it is a whole one. Known to the compiler, so that sums stay in registers.
+template <int PLACE, bool WHOLE>
+struct Turn {
+  static constexpr int place = PLACE;
+  static constexpr bool whole = WHOLE;
+
+  static Lanes read(const float* in, int64_t column, int64_t width) { return part<WHOLE>(in, column, width); }
+  static void write(float* out, Lanes value, int64_t column, int64_t width) { keep<WHOLE>(out, value, column, width); }
+  // `value`, and zeros behind the last column.
+  static Lanes real(Lanes value, int64_t column, int64_t width) {
+    if (WHOLE || column + LANES <= width) return value;
+    float held[REGARD_LANES];
+    save(held, value);
+    return load_some(held, width - column);
+  }
+};
+
+// Calls `work` with each column where a vector begins, and its turn.
+template <class Work>
+static inline __attribute__((always_inline)) void by_vectors(int64_t width, Work work) {
+  int64_t column = 0;
+  for (; column + 4 * LANES <= width; column += 4 * LANES) {
+    work(column, Turn<0, true>());
+    work(column + LANES, Turn<1, true>());
+    work(column + 2 * LANES, Turn<2, true>());
+    work(column + 3 * LANES, Turn<3, true>());
+  }
+  for (; column < width; column += LANES) work(column, Turn<0, false>());
+}
+
+static inline Lanes all_four(const Lanes (&parts)[4]) { return (parts[0] + parts[1]) + (parts[2] + parts[3]); }
+
 // What quantisation must know of a row, of four vectors in turn: one sum alone would wait for itself.
 struct Extent {
   Lanes most[4] = {}, poison[2] = {};
 
-  void see(Lanes value, int turn) {
-    most[turn] = larger(positive(value), most[turn]);
-    poison[turn % 2] += value * 0.0f;  // NaN where a value is not finite: a damaged model is found out, not rounded away
+  template <class Place>
+  void see(Lanes value, Place) {
+    most[Place::place] = larger(positive(value), most[Place::place]);
+    poison[Place::place % 2] += value * 0.0f;  // NaN where one is not finite: a damaged model is found out
   }
   float top() const { return largest(larger(larger(most[0], most[1]), larger(most[2], most[3]))); }
   float fault() const { return sum(poison[0] + poison[1]); }
 };
 
-// Calls `work` with each column where a vector begins, and 0 to 3 in turn.
-template <class Work>
-static inline __attribute__((always_inline)) void by_vectors(int64_t width, Work work) {
-  int64_t column = 0;
-  for (; column + 4 * LANES <= width; column += 4 * LANES)
-#pragma GCC unroll 4
-    for (int turn = 0; turn < 4; ++turn) work(column + turn * LANES, turn);
-  for (; column < width; column += LANES) work(column, 0);
-}
-
 static inline void quantise_seen(const Extent& extent, const float* in, int64_t width, uint8_t* out, float* scale) {
   float top = extent.top();
   float inverse = top > 0 ? 127.0f / top : 0.0f;
   *scale = top / 127.0f + extent.fault();
-  by_vectors(width, [&](int64_t column, int) __attribute__((always_inline)) {
-    int64_t count = width - column < LANES ? width - column : LANES;
+  by_vectors(width, [&](int64_t column, auto turn) __attribute__((always_inline)) {
+    int64_t count = turn.whole || width - column > LANES ? LANES : width - column;
     IntegerLanes integers;
-    rounded(part(in, column, width) * inverse, &integers);
+    rounded(turn.read(in, column, width) * inverse, &integers);
     integers += 128;
 #if defined(REGARD_AVX512)
     __m128i bytes = _mm512_cvtepi32_epi8((__m512i)integers);
@@ -57,46 +83,40 @@ static void quantise(const float* in, int64_t rows, int64_t width, int64_t strid
   for (int64_t row = 0; row < rows; ++row) {
     const float* from = in + row * stride;
     Extent extent;
-    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
-      extent.see(part(from, column, width), turn);
+    by_vectors(width, [&](int64_t column, auto turn) __attribute__((always_inline)) {
+      extent.see(turn.read(from, column, width), turn);
     });
     quantise_seen(extent, from, width, out + row * out_stride, scales + row);
   }
 }
 
-static inline Lanes all_four(const Lanes (&parts)[4]) { return (parts[0] + parts[1]) + (parts[2] + parts[3]); }
+static inline float mean_of(const float* row, int64_t width) {
+  Lanes total[4] = {};
+  by_vectors(width, [&](int64_t column, auto turn) __attribute__((always_inline)) {
+    total[turn.place] += turn.read(row, column, width);
+  });
+  return sum(all_four(total)) / static_cast<float>(width);
+}
 
 static void norm(const NormWeights& weights, const float* in, int64_t rows, int64_t width, float* out, uint8_t* bytes,
                  int64_t byte_stride, float* scales) {
   for (int64_t row = 0; row < rows; ++row) {
     const float* from = in + row * width;
     float* to = out + row * width;
-    float mean = 0;
-    if (weights.bias) {
-      Lanes total[4] = {};
-      by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
-        total[turn] += part(from, column, width);
-      });
-      mean = sum(all_four(total)) / static_cast<float>(width);
-    }
+    float mean = weights.bias ? mean_of(from, width) : 0.0f;
     Lanes squares[4] = {};
-    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
-      Lanes apart = part(from, column, width) - mean;
-      if (column + LANES > width) {
-        float held[REGARD_LANES];
-        save(held, apart);
-        apart = load_some(held, width - column);
-      }
-      squares[turn] += apart * apart;
+    by_vectors(width, [&](int64_t column, auto turn) __attribute__((always_inline)) {
+      Lanes apart = turn.real(turn.read(from, column, width) - mean, column, width);
+      squares[turn.place] += apart * apart;
     });
     float variance = sum(all_four(squares)) / static_cast<float>(width);
     float inverse = 1.0f / __builtin_sqrtf(variance + weights.epsilon);
     Extent extent;
-    by_vectors(width, [&](int64_t column, int turn) __attribute__((always_inline)) {
-      Lanes value = (part(from, column, width) - mean) * inverse * part(weights.gain, column, width);
-      if (weights.bias) value += part(weights.bias, column, width);
-      keep(to, value, column, width);
-      if (bytes) extent.see(column + LANES > width ? part(to, column, width) : value, turn);
+    by_vectors(width, [&](int64_t column, auto turn) __attribute__((always_inline)) {
+      Lanes value = (turn.read(from, column, width) - mean) * inverse * turn.read(weights.gain, column, width);
+      if (weights.bias) value += turn.read(weights.bias, column, width);
+      turn.write(to, value, column, width);
+      extent.see(turn.real(value, column, width), turn);
     });
     if (bytes) quantise_seen(extent, to, width, bytes + row * byte_stride, scales + row);
   }
@@ -105,8 +125,8 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
 // A product of few rows is done as soon as its weights come: they are called for so many bytes before they are used.
 static constexpr int64_t AHEAD = 8192;
 
-// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first two
-// call for the next panel.
+// The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first
+// four call for the next panel, each for a quarter of it.
 static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, int64_t panel, int64_t row) {
   int64_t quads = (weights.inputs + 3) / 4, size = quads * 4 * PANEL;
   ByteTile tile;
@@ -120,7 +140,8 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   tile.scales = weights.scales + panel * PANEL;
   tile.bias = weights.bias + panel * PANEL;
   tile.ahead = tile.panel + AHEAD;
-  if (rows.count > TILE) tile.ahead = row < 2 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
+  tile.later = rows.count > TILE;
+  if (tile.later) tile.ahead = row < 4 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
   return tile;
 }
 
@@ -137,6 +158,7 @@ static inline ByteTile part_of(ByteTile tile, int64_t row, int64_t first, const 
   tile.rows += 4 * first;
   tile.panel += first * 4 * PANEL;
   tile.ahead = tile.panel + PART * 4 * PANEL + 64 * (row / TILE);
+  tile.later = false;
   tile.quads -= first;
   if (!first) return tile;
   tile.start = sums + row * PANEL;

@@ -18,7 +18,10 @@ struct ByteTile {
   const float* scales;
   const float* bias;
   const int8_t* ahead;  // what is needed soon, and called for; or null
+  bool later;           // not so soon that it would stay in the first cache beside the panel in use
 };
+
+enum class Calls { none, soon, later };
 
 // Where the values of a tile go: out = max(0, value) or value, + residual.
 struct TilePlace {
@@ -33,7 +36,7 @@ struct TilePlace {
 #define REGARD_DOT(sum, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(weights))
 
 // `keep` takes the 16 sums of row r and column 16 c while they are in a register.
-template <int R, bool CALLS, class Keep>
+template <int R, Calls CALLS, class Keep>
 static inline __attribute__((always_inline)) void byte_sums(const ByteTile& tile, Keep keep) {
   constexpr int CHAINS = R <= 2 ? 2 : 1;  // sums of one column: one alone would wait for itself
   __m512i total[CHAINS][R][4];
@@ -51,7 +54,9 @@ static inline __attribute__((always_inline)) void byte_sums(const ByteTile& tile
     const int8_t* here = panel + quad * 4 * PANEL;
     __m512i w0 = _mm512_loadu_si512(here), w1 = _mm512_loadu_si512(here + 64);
     __m512i w2 = _mm512_loadu_si512(here + 128), w3 = _mm512_loadu_si512(here + 192);
-    if constexpr (CALLS) __builtin_prefetch(ahead + quad * 4 * PANEL);  // the processor brings what lies behind it
+    // the processor brings what lies behind it
+    if constexpr (CALLS == Calls::soon) __builtin_prefetch(ahead + quad * 4 * PANEL);
+    if constexpr (CALLS == Calls::later) __builtin_prefetch(ahead + quad * 4 * PANEL, 0, 2);  // into the second cache
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
@@ -82,10 +87,12 @@ static inline __attribute__((always_inline)) void byte_sums(const ByteTile& tile
 
 template <int R, class Keep>
 static inline __attribute__((always_inline)) void byte_sums_ahead(const ByteTile& tile, Keep keep) {
-  if (tile.ahead)
-    byte_sums<R, true>(tile, keep);
+  if (!tile.ahead)
+    byte_sums<R, Calls::none>(tile, keep);
+  else if (tile.later)
+    byte_sums<R, Calls::later>(tile, keep);
   else
-    byte_sums<R, false>(tile, keep);
+    byte_sums<R, Calls::soon>(tile, keep);
 }
 
 static inline __m512 byte_value(const ByteTile& tile, int r, int c, __m512i sum) {
@@ -93,11 +100,16 @@ static inline __m512 byte_value(const ByteTile& tile, int r, int c, __m512i sum)
   return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(tile.bias + 16 * c));
 }
 
+// Sums of a part of a panel, most often: what it calls for is needed soon.
 template <int R>
 static void byte_tile(const ByteTile& tile, int32_t* out) {
-  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+  auto keep = [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
     _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
-  });
+  };
+  if (tile.ahead)
+    byte_sums<R, Calls::soon>(tile, keep);
+  else
+    byte_sums<R, Calls::none>(tile, keep);
 }
 
 template <int R>
