@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from regard.kernels.calls import library, serves, threads
+from regard.kernels.calls import checked, library, serves, threads
 from regard.kernels.library import Attended
 from regard.kernels.products import narrowed, product_gradients, widened
 
@@ -146,19 +146,14 @@ def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
     context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
     softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries, dtype=torch.float32)
     asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
-    _checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
+    checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
     return context, softmax
 
 
 def _backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[_Place, _Place]) -> None:
     asked.softmax, asked.gradient = softmax.data_ptr(), gradient.data_ptr()
     asked.of_query, asked.of_key = (one.address for one in places)
-    _checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
-
-
-def _checked(enough: int) -> None:
-    if not enough:
-        raise MemoryError("there is not enough memory for the scores of one head")
+    checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
 
 
 class _Attention(torch.autograd.Function):
