@@ -10,11 +10,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from regard.kernels.calls import checked, library, serves, threads
 from regard.kernels.library import Attended
-from regard.kernels.products import narrowed, product_gradients, widened
+from regard.kernels.products import factor, product, product_gradients, widened
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
@@ -189,8 +188,8 @@ class _AttentionWithin(torch.autograd.Function):
     ) -> Tensor:
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
-        inputs, joined = narrowed(states), narrowed(torch.cat((query_weight, weight)))
-        made = functional.linear(inputs, joined)
+        inputs, joined = factor(states), factor(torch.cat((query_weight, weight)))
+        made = product(inputs, joined)
         places = _Place.beside(made, len(query_weight))
         asked = _asked(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
         context, softmax = _forward(asked, made)

@@ -26,7 +26,13 @@ WHERE: Final = "REGARD_KERNELS_LIBRARY"
 
 SETS: Final = ("avx512_bf16", "avx512", "avx2", "portable")
 
-_TELL: Final = ("regard_attention", "regard_attention_backward", "regard_loss")
+_TELL: Final = (
+    "regard_attention",
+    "regard_attention_backward",
+    "regard_product",
+    "regard_turned_product",
+    "regard_loss",
+)
 """Functions that say whether there was enough memory."""
 
 _pointer, _number = ctypes.c_void_p, ctypes.c_int64
@@ -129,6 +135,34 @@ class Peaked(ctypes.Structure):
         ("chosen", _pointer),
         ("normaliser", _pointer),
         ("inverse", _pointer),
+    )
+
+
+class Product(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("inner", _number),
+        ("columns", _number),
+        ("turned", _number),
+        ("narrow_in", _number),
+        ("narrow_out", _number),
+        ("given", _pointer),
+        ("weight", _pointer),
+        ("bias", _pointer),
+        ("out", _pointer),
+    )
+
+
+class Turned(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("inputs", _number),
+        ("outputs", _number),
+        ("narrow_in", _number),
+        ("errors", _pointer),
+        ("given", _pointer),
+        ("of_weight", _pointer),
+        ("of_bias", _pointer),
     )
 
 
@@ -267,6 +301,8 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention": [ctypes.POINTER(Attended), _number],
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
+        "regard_product": [ctypes.POINTER(Product), _number],
+        "regard_turned_product": [ctypes.POINTER(Turned), _number],
         "regard_loss": [ctypes.POINTER(Loss), _number],
         "regard_gated": [ctypes.POINTER(Gated), _number, _number],
         "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],

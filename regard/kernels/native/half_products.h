@@ -1,86 +1,113 @@
-// Products with a weight in half precision: x Wᵀ, and the gradients E W and Eᵀ X.
+// Products with a weight in half precision: x Wᵀ + b, and the gradients E W and Eᵀ X.
 //
 // Shapes: R rows, K inputs, N outputs.
 
-static constexpr int64_t ROWS_AT_ONCE = 48;    // of a left factor, narrowed into the nearest cache
-static constexpr int64_t SUMMED_AT_ONCE = 256; // rows that are summed up before sums go back to memory
+static constexpr int64_t ROWS_AT_ONCE = 48;     // of a left factor, narrowed into the nearest cache
+static constexpr int64_t SUMMED_AT_ONCE = 256;  // rows that are summed up before sums go back to memory
 
-// Where a product reads and writes: rows of a stride.
-struct Matrix {
-  void* at;
-  int64_t stride, narrow;
-};
+static int64_t packed_room(const Product& asked) { return panels_of(asked.columns) * pairs_of(asked.inner) * PANEL; }
 
-static int64_t packed_size(int64_t inner, int64_t columns) { return panels_of(columns) * pairs_of(inner) * PANEL; }
-
-// W (N, K) as the right factor of x Wᵀ.
-static void pack_turned(const float* weight, int64_t outputs, int64_t inputs, int64_t from, int64_t to, Pair* packed) {
-  for (int64_t panel = from; panel < to; ++panel)
-    turn_panel(weight + panel * PANEL * inputs, inputs, smaller(PANEL, outputs - panel * PANEL), inputs,
-               packed + panel * pairs_of(inputs) * PANEL);
+// Some panels of a right factor: W (columns, inner), or where it is not to be turned W (inner, columns).
+static void pack(const Product& asked, int64_t from, int64_t to, uint32_t* packed) {
+  for (int64_t panel = from; panel < to; ++panel) {
+    int64_t column = panel * PANEL, count = smaller(PANEL, asked.columns - column);
+    Pair* place = packed + panel * pairs_of(asked.inner) * PANEL;
+    if (asked.turned)
+      turn_panel(asked.weight + column * asked.inner, asked.inner, count, asked.inner, place);
+    else
+      zip_panel(asked.weight + column, asked.columns, asked.inner, count, place);
+  }
 }
 
-// W (N, K) as the right factor of E W.
-static void pack(const float* weight, int64_t outputs, int64_t inputs, int64_t from, int64_t to, Pair* packed) {
-  for (int64_t panel = from; panel < to; ++panel)
-    zip_panel(weight + panel * PANEL, inputs, outputs, smaller(PANEL, inputs - panel * PANEL),
-              packed + panel * pairs_of(outputs) * PANEL);
-}
-
-// Some rows of a left factor times a packed right one.
-template <class Number>
-static void multiply_laid(Left left, int64_t rows, int64_t inner, int64_t columns, const Pair* packed, Number* out,
-                          int64_t stride) {
-  int64_t pairs = pairs_of(inner);
-  for (int64_t panel = 0; panel < panels_of(columns); ++panel) {
+template <class Out>
+static void multiply_laid(const Product& asked, const Pair* left, int64_t rows, const uint32_t* packed, Out* out) {
+  int64_t pairs = pairs_of(asked.inner), stride = asked.columns;
+  for (int64_t panel = 0; panel < panels_of(asked.columns); ++panel) {
     const Pair* right = packed + panel * pairs * PANEL;
-    Edge edge(columns - panel * PANEL);
+    Edge edge(asked.columns - panel * PANEL);
     by_tiles(rows, [&](auto tall, int64_t row) {
       Sums<decltype(tall)::rows> sums;
-      sums.clear();
-      add_pairs(pairs, Left{left.at + row * left.down, left.down, 1}, right, sums);
+      if (asked.bias)
+        sums.load(asked.bias + panel * PANEL, 0, edge);
+      else
+        sums.clear();
+      add_pairs(pairs, Left{left + row * pairs, pairs, 1}, right, sums);
       sums.save(out + row * stride + panel * PANEL, stride, edge);
     });
   }
 }
 
 template <class In, class Out>
-static void multiply_rows(const In* in, int64_t from, int64_t to, int64_t inner, int64_t columns, const Pair* packed,
-                          Out* out, Pair* room) {
-  int64_t pairs = pairs_of(inner);
+static void multiply_rows(const Product& asked, int64_t from, int64_t to, const uint32_t* packed, uint32_t* room) {
+  const In* in = static_cast<const In*>(asked.in);
+  Out* out = static_cast<Out*>(asked.out);
   for (int64_t row = from; row < to; row += ROWS_AT_ONCE) {
     int64_t count = smaller(ROWS_AT_ONCE, to - row);
-    lay_rows(in + row * inner, inner, count, inner, room);
-    multiply_laid(Left{room, pairs, 1}, count, inner, columns, packed, out + row * columns, columns);
+    lay_rows(in + row * asked.inner, asked.inner, count, asked.inner, room);
+    multiply_laid(asked, room, count, packed, out + row * asked.columns);
   }
 }
 
-// The columns of Eᵀ X in some panels of E.
-template <class Errors, class Inputs>
-static void multiply_turned(const Errors* errors, const Inputs* inputs, int64_t rows, int64_t outputs, int64_t inner,
-                            int64_t from, int64_t to, float* out, Pair* room) {
-  Pair* right = room + SUMMED_AT_ONCE / 2 * PANEL;
-  for (int64_t start = 0; start < rows; start += SUMMED_AT_ONCE) {
-    int64_t count = smaller(SUMMED_AT_ONCE, rows - start), pairs = pairs_of(count);
-    for (int64_t panel = 0; panel < panels_of(inner); ++panel)
-      zip_panel(inputs + start * inner + panel * PANEL, inner, count, smaller(PANEL, inner - panel * PANEL),
-                right + panel * pairs * PANEL);
-    for (int64_t each = from; each < to; ++each) {
-      int64_t wide = smaller(PANEL, outputs - each * PANEL);
-      zip_panel(errors + start * outputs + each * PANEL, outputs, count, wide, room);
-      for (int64_t panel = 0; panel < panels_of(inner); ++panel) {
-        float* at = out + each * PANEL * inner + panel * PANEL;
-        Edge edge(inner - panel * PANEL);
-        by_tiles(wide, [&](auto tall, int64_t row) {
-          Sums<decltype(tall)::rows> sums;
-          if (start)
-            sums.load(at + row * inner, inner, edge);
-          else
-            sums.clear();
-          add_pairs(pairs, Left{room + row, 1, PANEL}, right + panel * pairs * PANEL, sums);
-          sums.save(at + row * inner, inner, edge);
-        });
-      }
-    }
+static int64_t multiply_room(const Product& asked) { return ROWS_AT_ONCE * pairs_of(asked.inner); }
+static void multiply_some(const Product& asked, int64_t from, int64_t to, const uint32_t* packed, uint32_t* room) {
+  if (asked.narrow_in)
+    (asked.narrow_out ? multiply_rows<Half, Half> : multiply_rows<Half, float>)(asked, from, to, packed, room);
+  else
+    (asked.narrow_out ? multiply_rows<float, Half> : multiply_rows<float, float>)(asked, from, to, packed, room);
+}
+
+// Adds up pairs with themselves: times ones.
+static void add_columns(const Pair* zipped, int64_t pairs, bool starts, int64_t columns, float* sums) {
+  Edge edge(columns);
+  const __m512i ones = _mm512_set1_epi32(0x3f803f80);
+  for (int c = 0; c < ACROSS; ++c) {
+    __m512 total = starts ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(edge.of[c], sums + 16 * c);
+    for (int64_t pair = 0; pair < pairs; ++pair)
+      REGARD_ADD_PAIRS(total, _mm512_loadu_si512(zipped + pair * PANEL + 16 * c), ones);
+    put_some(sums + 16 * c, total, edge.of[c]);
   }
+}
+
+static int64_t turned_room(const Turned& asked) {
+  return SUMMED_AT_ONCE / 2 * PANEL * (1 + panels_of(asked.inputs));
+}
+
+// Panel by panel of E, for some of its rows.
+static void add_turned(const Turned& asked, int64_t start, int64_t count, int64_t panel, Pair* zipped,
+                       const Pair* inputs) {
+  int64_t column = panel * PANEL, width = asked.inputs, pairs = pairs_of(count);
+  int64_t outputs = smaller(PANEL, asked.outputs - column);
+  zip_panel(static_cast<const Half*>(asked.errors) + start * asked.outputs + column, asked.outputs, count, outputs,
+            zipped);
+  if (asked.of_bias) add_columns(zipped, pairs, start == 0, outputs, asked.of_bias + column);
+  for (int64_t part = 0; asked.of_weight && part < panels_of(width); ++part) {
+    float* out = asked.of_weight + column * width + part * PANEL;
+    Edge edge(width - part * PANEL);
+    by_tiles(outputs, [&](auto tall, int64_t row) {
+      Sums<decltype(tall)::rows> sums;
+      if (start)
+        sums.load(out + row * width, width, edge);
+      else
+        sums.clear();
+      add_pairs(pairs, Left{zipped + row, 1, PANEL}, inputs + part * pairs * PANEL, sums);
+      sums.save(out + row * width, width, edge);
+    });
+  }
+}
+
+template <class In>
+static void multiply_turned_panels(const Turned& asked, int64_t from, int64_t to, uint32_t* room) {
+  Pair* inputs = room + SUMMED_AT_ONCE / 2 * PANEL;
+  for (int64_t start = 0; start < asked.rows; start += SUMMED_AT_ONCE) {
+    int64_t count = smaller(SUMMED_AT_ONCE, asked.rows - start);
+    const In* in = static_cast<const In*>(asked.in) + start * asked.inputs;
+    for (int64_t column = 0; column < asked.inputs; column += PANEL)
+      zip_panel(in + column, asked.inputs, count, smaller(PANEL, asked.inputs - column),
+                inputs + column * pairs_of(count));
+    for (int64_t panel = from; panel < to; ++panel) add_turned(asked, start, count, panel, room, inputs);
+  }
+}
+
+static void multiply_turned(const Turned& asked, int64_t from, int64_t to, uint32_t* room) {
+  (asked.narrow_in ? multiply_turned_panels<Half> : multiply_turned_panels<float>)(asked, from, to, room);
 }

@@ -193,20 +193,62 @@ REGARD_API void regard_summed(const Summed* asked, int64_t rows, int64_t threads
 // Whether there are products of bfloat16 numbers.
 REGARD_API int32_t regard_has_half() { return used->half != nullptr; }
 
-// 0 where there was no memory. A chunk of rows after the other: their loss, then what it means for the words.
+namespace {
+int64_t panels_of(int64_t columns) { return (columns + PANEL - 1) / PANEL; }
+
+// Words on a line of a cache of their own, or null.
+struct Words {
+  uint32_t* at;
+  explicit Words(int64_t count)
+      : at(static_cast<uint32_t*>(std::aligned_alloc(64, (static_cast<size_t>(count) * 4 + 63) / 64 * 64))) {}
+  Words(const Words&) = delete;
+  ~Words() { std::free(at); }
+};
+}  // namespace
+
+// 0 where there was no memory; so the others.
+REGARD_API int32_t regard_product(const Product* asked, int64_t threads) {
+  const HalfKernels& half = *used->half;
+  Words packed(half.packed_room(*asked));
+  if (!packed.at) return 0;
+  bool enough = true;
+  half.pack(*asked, 0, panels_of(asked->columns), packed.at);
+  deal(asked->rows, threads, [&](int64_t from, int64_t to) {
+    Words room(half.multiply_room(*asked));
+    if (room.at)
+      half.multiply(*asked, from, to, packed.at, room.at);
+    else
+      enough = false;
+  });
+  return enough;
+}
+
+REGARD_API int32_t regard_turned_product(const Turned* asked, int64_t threads) {
+  const HalfKernels& half = *used->half;
+  bool enough = true;
+  deal(panels_of(asked->outputs), threads, [&](int64_t from, int64_t to) {
+    Words room(half.turned_room(*asked));
+    if (room.at)
+      half.multiply_turned(*asked, from, to, room.at);
+    else
+      enough = false;
+  });
+  return enough;
+}
+
+// A chunk of rows after the other: their loss, then what it means for the words.
 REGARD_API int32_t regard_loss(const Loss* asked, int64_t threads) {
   const HalfKernels& half = *used->half;
-  int64_t panels = (asked->vocabulary + PANEL - 1) / PANEL;
-  auto* room = static_cast<uint32_t*>(std::aligned_alloc(64, static_cast<size_t>(half.loss_room(*asked)) * 4));
-  if (!room) return 0;
-  deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_begin(*asked, from, to, room); });
+  int64_t panels = panels_of(asked->vocabulary);
+  Words room(half.loss_room(*asked));
+  if (!room.at) return 0;
+  deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_begin(*asked, from, to, room.at); });
   for (int64_t start = 0; start < asked->rows; start += half.chunk) {
     int64_t rows = asked->rows - start < half.chunk ? asked->rows - start : half.chunk;
-    deal(rows, threads, [&](int64_t from, int64_t to) { half.loss_rows(*asked, start, from, to, room); });
+    deal(rows, threads, [&](int64_t from, int64_t to) { half.loss_rows(*asked, start, from, to, room.at); });
     if (!asked->of_weight && !asked->of_bias) continue;
-    half.loss_scale(*asked, start, rows, room);
-    deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_words(*asked, start, rows, from, to, room); });
+    half.loss_scale(*asked, start, rows, room.at);
+    deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_words(*asked, start, rows, from, to, room.at); });
   }
-  std::free(room);
   return 1;
 }

@@ -170,8 +170,35 @@ struct Loss {
   float* of_bias;                 // (V)
 };
 
+// out = in · W + bias, of factors narrowed to bfloat16.
+struct Product {
+  int64_t rows, inner, columns;
+  int64_t turned;                 // whether the weight is (columns, inner) instead of (inner, columns)
+  int64_t narrow_in, narrow_out;  // whether they are bfloat16 in memory, too
+  const void* in;
+  const float* weight;
+  const float* bias;  // (columns) or null
+  void* out;
+};
+
+// The gradients of a weight and a bias: errorsᵀ · in, and the sums of errors.
+struct Turned {
+  int64_t rows, inputs, outputs;
+  int64_t narrow_in;
+  const void* errors;  // (R, outputs), in bfloat16
+  const void* in;      // (R, inputs)
+  float* of_weight;    // (outputs, inputs) or null
+  float* of_bias;      // (outputs) or null
+};
+
 // Products of bfloat16 numbers, where the processor has instructions for them.
 struct HalfKernels {
+  int64_t (*packed_room)(const Product&);  // words that all threads need together, in panels
+  void (*pack)(const Product&, int64_t first, int64_t last, uint32_t* packed);  // of panels
+  int64_t (*multiply_room)(const Product&);  // words that a thread needs
+  void (*multiply)(const Product&, int64_t first, int64_t last, const uint32_t* packed, uint32_t* room);
+  int64_t (*turned_room)(const Turned&);  // words that a thread needs
+  void (*multiply_turned)(const Turned&, int64_t first, int64_t last, uint32_t* room);  // of panels of outputs
   int64_t chunk;  // rows of a loss that are worked on at a time
   int64_t (*loss_room)(const Loss&);  // words that all threads need together
   void (*loss_begin)(const Loss&, int64_t first, int64_t last, uint32_t* room);  // of panels, which have PANEL words

@@ -1,7 +1,10 @@
 // All functions of one translation unit.
 
 #if defined(REGARD_BFLOAT16)
-static const HalfKernels HALF = {LOSS_ROWS, loss_room, loss_begin, loss_rows, loss_scale, loss_words};
+static const HalfKernels HALF = {
+    packed_room, pack,      multiply_room, multiply_some, turned_room, multiply_turned,
+    LOSS_ROWS,   loss_room, loss_begin,    loss_rows,     loss_scale,  loss_words,
+};
 #endif
 
 static const Kernels TABLE = {
