@@ -37,14 +37,25 @@ static void multiply_laid(const Product& asked, const Pair* left, int64_t rows, 
   }
 }
 
+// Rows of a left factor as pairs: where they are, or narrowed into a room.
+static inline const Pair* laid(const Half* rows, int64_t count, int64_t inner, Pair* room) {
+  if (inner % 2 == 0) return reinterpret_cast<const Pair*>(rows);
+  lay_rows(rows, inner, count, inner, room);
+  return room;
+}
+static inline const Pair* laid(const float* rows, int64_t count, int64_t inner, Pair* room) {
+  lay_rows(rows, inner, count, inner, room);
+  return room;
+}
+
 template <class In, class Out>
 static void multiply_rows(const Product& asked, int64_t from, int64_t to, const uint32_t* packed, uint32_t* room) {
   const In* in = static_cast<const In*>(asked.in);
   Out* out = static_cast<Out*>(asked.out);
   for (int64_t row = from; row < to; row += ROWS_AT_ONCE) {
     int64_t count = smaller(ROWS_AT_ONCE, to - row);
-    lay_rows(in + row * asked.inner, asked.inner, count, asked.inner, room);
-    multiply_laid(asked, room, count, packed, out + row * asked.columns);
+    const Pair* left = laid(in + row * asked.inner, count, asked.inner, room);
+    multiply_laid(asked, left, count, packed, out + row * asked.columns);
   }
 }
 
