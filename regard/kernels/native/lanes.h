@@ -65,10 +65,10 @@ static inline float largest(Lanes value) {
 #endif
 
 // The same in half precision; the nearest number is kept, of two the even one, and NaN stays NaN.
-static inline Lanes load(const Half* from) {
-  return reinterpret_cast<Lanes>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
-}
 #if defined(REGARD_BFLOAT16)
+static inline Lanes load(const Half* from) {
+  return (Lanes)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)from)), 16);
+}
 static inline void save(Half* to, Lanes value) {
   _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));  // what is below 2^-126 becomes 0
 }
@@ -80,6 +80,9 @@ static inline void save_some(Half* to, Lanes value, int64_t count) {
   _mm256_mask_storeu_epi16(to, first(count), (__m256i)_mm512_cvtneps_pbh((__m512)value));
 }
 #else
+static inline Lanes load(const Half* from) {
+  return reinterpret_cast<Lanes>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
+}
 static inline void save(Half* to, Lanes value) {
   Words bits = reinterpret_cast<Words>(value);
   Words nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
