@@ -10,11 +10,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
-from regard.kernels.calls import library, serves, threads
+from regard.kernels.calls import checked, library, serves, threads
 from regard.kernels.library import Attended
-from regard.kernels.products import narrowed, product_gradients, widened
+from regard.kernels.products import factor, product, product_gradients, widened
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
@@ -146,19 +145,14 @@ def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
     context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
     softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries, dtype=torch.float32)
     asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
-    _checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
+    checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
     return context, softmax
 
 
 def _backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[_Place, _Place]) -> None:
     asked.softmax, asked.gradient = softmax.data_ptr(), gradient.data_ptr()
     asked.of_query, asked.of_key = (one.address for one in places)
-    _checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
-
-
-def _checked(enough: int) -> None:
-    if not enough:
-        raise MemoryError("there is not enough memory for the scores of one head")
+    checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
 
 
 class _Attention(torch.autograd.Function):
@@ -194,8 +188,8 @@ class _AttentionWithin(torch.autograd.Function):
     ) -> Tensor:
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
-        inputs, joined = narrowed(states), narrowed(torch.cat((query_weight, weight)))
-        made = functional.linear(inputs, joined)
+        inputs, joined = factor(states), factor(torch.cat((query_weight, weight)))
+        made = product(inputs, joined)
         places = _Place.beside(made, len(query_weight))
         asked = _asked(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
         context, softmax = _forward(asked, made)

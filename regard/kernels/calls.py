@@ -45,6 +45,18 @@ def library() -> ctypes.CDLL:
     return found
 
 
+def has_half() -> bool:
+    """Whether there are kernels that make products in half precision."""
+    found = loaded().library
+    return found is not None and bool(found.regard_has_half())
+
+
+def checked(enough: int) -> None:
+    """Complain where a kernel has found no memory to work in."""
+    if not enough:
+        raise MemoryError("there is not enough memory for a kernel to work in")
+
+
 def threads(numbers: int) -> int:
     """How many threads are worth waking for so many numbers."""
     return 1 if numbers < _ALONE else torch.get_num_threads()

@@ -1,8 +1,9 @@
 """The library of kernels: found, loaded once, and described to ctypes. Calls hold no lock of Python's.
 
-`REGARD_KERNELS` in the environment says `off`, or which kernels are used (`avx512`, `avx2`, `portable`) where the best
-ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where that is not
-found, and in processes that were forked, one thread does all of them. What is computed does not depend on that.
+`REGARD_KERNELS` in the environment says `off`, or which kernels are used (`avx512_bf16`, `avx512`, `avx2`, `portable`)
+where the best ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where
+that is not found, and in processes that were forked, one thread does all of them. What is computed does not depend on
+that.
 """
 
 import ctypes
@@ -16,14 +17,23 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
 WHERE: Final = "REGARD_KERNELS_LIBRARY"
 """In the environment: another library than the one of this package, say one with sanitizers."""
 
-SETS: Final = ("avx512", "avx2", "portable")
+SETS: Final = ("avx512_bf16", "avx512", "avx2", "portable")
+
+_TELL: Final = (
+    "regard_attention",
+    "regard_attention_backward",
+    "regard_product",
+    "regard_turned_product",
+    "regard_loss",
+)
+"""Functions that say whether there was enough memory."""
 
 _pointer, _number = ctypes.c_void_p, ctypes.c_int64
 
@@ -125,6 +135,55 @@ class Peaked(ctypes.Structure):
         ("chosen", _pointer),
         ("normaliser", _pointer),
         ("inverse", _pointer),
+    )
+
+
+class Product(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("inner", _number),
+        ("columns", _number),
+        ("turned", _number),
+        ("narrow_in", _number),
+        ("narrow_out", _number),
+        ("given", _pointer),
+        ("weight", _pointer),
+        ("bias", _pointer),
+        ("out", _pointer),
+    )
+
+
+class Turned(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("inputs", _number),
+        ("outputs", _number),
+        ("narrow_in", _number),
+        ("errors", _pointer),
+        ("given", _pointer),
+        ("of_weight", _pointer),
+        ("of_bias", _pointer),
+    )
+
+
+class Loss(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("width", _number),
+        ("vocabulary", _number),
+        ("share", ctypes.c_float),
+        ("even_of_bias", ctypes.c_float),
+        ("features", _pointer),
+        ("weight", _pointer),
+        ("bias", _pointer),
+        ("labels", _pointer),
+        ("even_of_features", _pointer),
+        ("even_of_weight", _pointer),
+        ("chosen", _pointer),
+        ("normaliser", _pointer),
+        ("of_features", _pointer),
+        ("of_weight", _pointer),
+        ("of_bias", _pointer),
     )
 
 
@@ -242,6 +301,9 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention": [ctypes.POINTER(Attended), _number],
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
+        "regard_product": [ctypes.POINTER(Product), _number],
+        "regard_turned_product": [ctypes.POINTER(Turned), _number],
+        "regard_loss": [ctypes.POINTER(Loss), _number],
         "regard_gated": [ctypes.POINTER(Gated), _number, _number],
         "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],
         "regard_summed": [ctypes.POINTER(Summed), _number, _number],
@@ -250,7 +312,7 @@ def _describe(library: ctypes.CDLL) -> None:
     for name, types in shapes.items():
         getattr(library, name).argtypes = types
     for name in ("regard_use_threads", "regard_chance", *shapes):
-        if "attention" not in name:
+        if name not in _TELL:
             getattr(library, name).restype = None
 
 

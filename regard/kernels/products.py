@@ -3,10 +3,23 @@
 Where products are to be made in a narrower one (torch.autocast), kernels read and write their results as they are, and
 compute in single precision. What torch.autocast does for a product, is done here for a product inside a kernel's
 function, and for its backward pass, of which autocast knows nothing.
+
+In bfloat16 products are native where the processor has instructions for them: factors are narrowed on their way into
+the cache, and nothing is made anew for every number of rows.
+
+Shapes: R rows, I inputs, O outputs.
 """
+
+import ctypes
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from regard.kernels.calls import checked, has_half, library, serves, threads
+from regard.kernels.library import Product, Turned
 
 
 def narrowed(tensor: Tensor) -> Tensor:
@@ -20,10 +33,85 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
+def in_half() -> bool:
+    """Whether products are to be made in half precision, and there are kernels for that."""
+    return torch.is_autocast_enabled("cpu") and has_half()
+
+
+def factor(tensor: Tensor) -> Tensor:
+    """As `product` and `product_gradients` take it: kernels of products narrow what they read by themselves."""
+    return tensor if in_half() else narrowed(tensor)
+
+
+def projects(states: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether a projection is one for `projected`."""
+    if not in_half() or not serves(weight, *(() if bias is None else (bias,))) or not serves(states, narrow=True):
+        return False
+    return weight.dim() == 2 and states.size(-1) == weight.size(1) and (bias is None or bias.shape == weight.shape[:1])
+
+
+def projected(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b in half precision: (..., I) → (..., O)."""
+    return _Projected.apply(states, weight, bias)  # type: ignore[no-untyped-call]
+
+
+def product(inputs: Tensor, weight: Tensor) -> Tensor:
+    """x Wᵀ of factors that kernels serve, in the precision that products are made in."""
+    return _product(inputs, weight, None) if in_half() else functional.linear(inputs, weight)
+
+
 def product_gradients(
     errors: Tensor, inputs: Tensor, weight: Tensor, needed: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of x Wᵀ, for inputs (as narrow as they are) and weight (wide), from that of the result: (R, O)."""
+    if errors.dtype is torch.bfloat16 and weight.dtype is torch.float32:
+        of_inputs, of_weight, _ = _gradients(errors, inputs, weight, (*needed, False))
+        return of_inputs, of_weight
     of_inputs = errors.mm(weight).view_as(inputs) if needed[0] else None
     of_weight = widened(errors.t().mm(inputs.view(-1, inputs.size(-1)))) if needed[1] else None
     return of_inputs, of_weight
+
+
+def _product(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    out = inputs.new_empty(*inputs.shape[:-1], len(weight), dtype=torch.bfloat16)
+    _multiply(inputs, weight, bias, out, turned=True)
+    return out
+
+
+def _gradients(
+    errors: Tensor, inputs: Tensor, weight: Tensor, needed: tuple[bool, bool, bool]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """For inputs, weight and bias, in the precision of each."""
+    of_inputs = torch.empty_like(inputs) if needed[0] else None
+    of_weight = torch.empty_like(weight) if needed[1] else None
+    of_bias = weight.new_empty(len(weight)) if needed[2] else None
+    if of_inputs is not None:
+        _multiply(errors, weight, None, of_inputs, turned=False)
+    if of_weight is not None or of_bias is not None:
+        narrow, given = inputs.dtype is torch.bfloat16, (errors, inputs, of_weight, of_bias)
+        places = (None if one is None else one.data_ptr() for one in given)
+        (outputs, width), rows = weight.shape, errors.numel() // len(weight)
+        asked = Turned(rows, width, outputs, narrow, *places)
+        checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
+    return of_inputs, of_weight, of_bias
+
+
+def _multiply(inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool) -> None:
+    inner, columns = inputs.size(-1), out.size(-1)
+    narrow = (inputs.dtype is torch.bfloat16, out.dtype is torch.bfloat16)
+    places = (inputs.data_ptr(), weight.data_ptr(), None if bias is None else bias.data_ptr(), out.data_ptr())
+    asked = Product(inputs.numel() // inner, inner, columns, turned, *narrow, *places)
+    checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
+
+
+class _Projected(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(states, weight)
+        return _product(states, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, errors: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight = ctx.saved_tensors
+        return _gradients(errors.contiguous(), states, weight, ctx.needs_input_grad)

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
-from torch.nn import functional
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
 from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
-from regard.kernels.products import narrowed, product_gradients
+from regard.kernels.products import factor, product, product_gradients
 
 
 def dropped(states: Tensor, rate: float) -> Tensor:
@@ -133,15 +132,15 @@ class _Normed(torch.autograd.Function):
     ) -> Tensor:
         rows, width = rows_of(states)
         ctx.rate, ctx.chance = rate, chance(rate, seed() if rate else 0)
-        inputs, factor = narrowed(inside), narrowed(weight)
-        product = functional.linear(inputs, factor)
-        standard = torch.empty_like(states) if _narrow(product) else product  # where it may be written over
+        inputs, weight = factor(inside), factor(weight)
+        made = product(inputs, weight)
+        standard = torch.empty_like(states) if _narrow(made) else made  # where it may be written over
         out, inverse = torch.empty_like(states), states.new_empty(rows)
-        given = (one.data_ptr() for one in (product, states, shift, gain, bias, standard, out, inverse))
-        asked = Normed(ctx.chance, width, _narrow(product), epsilon, *given)
+        given = (one.data_ptr() for one in (made, states, shift, gain, bias, standard, out, inverse))
+        asked = Normed(ctx.chance, width, _narrow(made), epsilon, *given)
         library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
-        ctx.save_for_backward(inputs, factor, standard, inverse, gain)
-        ctx.kind = inside.dtype
+        ctx.save_for_backward(inputs, weight, standard, inverse, gain)
+        ctx.kind, ctx.narrow = inside.dtype, _narrow(made)
         return out
 
     @staticmethod
@@ -149,16 +148,18 @@ class _Normed(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (inputs, weight, standard, inverse, gain), gradient = ctx.saved_tensors, gradient.contiguous()
         rows, width = rows_of(standard)
-        of_states, narrow = torch.empty_like(standard), _narrow(inputs)
+        of_states, narrow = torch.empty_like(standard), ctx.narrow
         apart = bool(ctx.rate) or narrow
-        of_product = torch.empty_like(standard, dtype=inputs.dtype) if apart else of_states
+        of_product = (
+            torch.empty_like(standard, dtype=torch.bfloat16 if narrow else torch.float32) if apart else of_states
+        )
         sums = standard.new_empty(library().regard_blocks(rows), 3, width)
         given = [one.data_ptr() for one in (gradient, standard, inverse, gain, of_states, of_product, sums)]
         given[-2] = given[-2] if apart else 0
         asked = NormedBackward(ctx.chance, rows, width, narrow, *given)
         library().regard_normed_backward(ctypes.byref(asked), threads(standard.numel()))
         needed = ctx.needs_input_grad
-        of_inside, of_weight = product_gradients(of_product.view(rows, width), inputs, weight, (needed[1], needed[2]))
-        of_inside = None if of_inside is None else of_inside.to(ctx.kind)
+        of_inputs, of_weight = product_gradients(of_product.view(rows, width), inputs, weight, (needed[1], needed[2]))
+        of_inside = None if of_inputs is None else of_inputs.to(ctx.kind)
         of_gain, of_bias, of_shift = sums[0].clone()
         return of_states, of_inside, of_weight, of_shift, of_gain, of_bias, None, None

@@ -13,6 +13,7 @@ from torch.nn import functional
 from regard.kernels import rows as native
 from regard.kernels.calls import serves
 from regard.kernels.draws import generator
+from regard.kernels.products import projected, projects
 from regard.nn.plain import is_plain
 
 _LEVELS: Final = 1 << 8
@@ -67,7 +68,8 @@ def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, tra
     """dropout(max(0, x W + b)); the native kernel adds b, and writes over the product."""
     weight, bias = projection.weight, projection.bias
     if _learns(projection, rate, training) and serves(states, weight, bias):
-        return native.rectified(functional.linear(states, weight), bias, rate)
+        made = projected(states, weight, None) if projects(states, weight, None) else functional.linear(states, weight)
+        return native.rectified(made, bias, rate)
     return rectified_dropped(projection(states), rate, training)
 
 

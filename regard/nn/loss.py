@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.kernels.calls import serves
+from regard.kernels.loss import Even, Gradients, half_loss, loses_in_half
 from regard.kernels.products import widened
 from regard.kernels.softmax import peaked
 
@@ -74,6 +75,11 @@ class _Projected(torch.autograd.Function):
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
+        ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
+        if _fits_half(features, weight, bias, labels):
+            found = _in_half(ctx, features, weight, bias, labels, smoothing)
+            if found is not None:
+                return found
         kind, vocabulary = features.device.type, len(weight)
         narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
         wide = torch.promote_types(narrow, torch.float32)
@@ -99,16 +105,46 @@ class _Projected(torch.autograd.Function):
                     of_weight -= sums[0] * even
                 if of_bias is not None:
                     of_bias -= len(inputs) * even
-        ctx.save_for_backward(of_features, of_weight, of_bias)
-        ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        likelihood = likelihood.detach().clone()
-        ctx.mark_non_differentiable(likelihood)
-        return total, likelihood
+        return _kept(ctx, Gradients(of_features, of_weight, of_bias), total, likelihood)
 
     @staticmethod
     def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         made = zip(ctx.saved_tensors, ctx.types, strict=True)
         return *(None if gradient is None else (gradient * factor).to(kind) for gradient, kind in made), None, None
+
+
+def _kept(ctx: Any, gradients: Gradients, total: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
+    """Keep gradients for the backward pass; only the first result has any."""
+    ctx.save_for_backward(*gradients)
+    likelihood = likelihood.detach().clone()
+    ctx.mark_non_differentiable(likelihood)
+    return total, likelihood
+
+
+def _fits_half(features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> bool:
+    fits = features.dim() == 2 and loses_in_half(features, weight, bias)
+    return fits and _known(labels, len(features), vocabulary=len(weight))
+
+
+def _in_half(
+    ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor] | None:
+    """The forward pass of `_Projected` in one call."""
+    count, vocabulary, even = len(features), len(weight), -smoothing / len(weight)
+    sums = features.sum(0), weight.sum(0)
+    inputs = zip((features, weight, bias), ctx.needs_input_grad, strict=False)
+    gradients = Gradients(*(torch.empty_like(one) if one is not None and needed else None for one, needed in inputs))
+    begin = Even(sums[1] * even, sums[0] * even, count * even)
+    found = half_loss(features, weight, bias, labels, 1 - smoothing, begin, gradients)
+    if found is None:
+        return None
+    chosen, normaliser = found
+    total = likelihood = -chosen.sum()
+    if smoothing:
+        shifts = 0.0 if bias is None else bias.sum() * count
+        uniform = normaliser.sum() - (sums[0].dot(sums[1]) + shifts) / vocabulary
+        total = (1 - smoothing) * likelihood + smoothing * uniform
+    return _kept(ctx, gradients, total, likelihood)
 
 
 def _in_chunks(

@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 4;
+constexpr int32_t INTERFACE = 5;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -18,19 +18,24 @@ bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
 }
+bool has_avx512_bf16() { return __builtin_cpu_supports("avx512bf16") && has_avx512(); }
 #else
 bool has_avx2() { return false; }
 bool has_avx512() { return false; }
+bool has_avx512_bf16() { return false; }
 #endif
 
+constexpr int SETS = 4;
+
 const Kernels* table_at(int index) {
-  if (index == 0) return has_avx512() ? avx512_kernels() : nullptr;
-  if (index == 1) return has_avx2() ? avx2_kernels() : nullptr;
+  if (index == 0) return has_avx512_bf16() ? avx512_bf16_kernels() : nullptr;
+  if (index == 1) return has_avx512() ? avx512_kernels() : nullptr;
+  if (index == 2) return has_avx2() ? avx2_kernels() : nullptr;
   return portable_kernels();
 }
 
 const Kernels* best() {
-  for (int index = 0; index < 2; ++index)
+  for (int index = 0; index < SETS - 1; ++index)
     if (const Kernels* table = table_at(index)) return table;
   return portable_kernels();
 }
@@ -83,7 +88,7 @@ REGARD_API const char* regard_kernels_used() { return used->name; }
 
 // 1 where kernels of this name work here, which then are used.
 REGARD_API int32_t regard_use_kernels(const char* name) {
-  for (int index = 0; index < 3; ++index)
+  for (int index = 0; index < SETS; ++index)
     if (const Kernels* table = table_at(index); table && !std::strcmp(table->name, name)) {
       used = table;
       return 1;
@@ -183,4 +188,67 @@ REGARD_API void regard_chosen(const Chosen* asked, int64_t sentences, int64_t th
 
 REGARD_API void regard_summed(const Summed* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->summed(*asked, from, to); });
+}
+
+// Whether there are products of bfloat16 numbers.
+REGARD_API int32_t regard_has_half() { return used->half != nullptr; }
+
+namespace {
+int64_t panels_of(int64_t columns) { return (columns + PANEL - 1) / PANEL; }
+
+// Words on a line of a cache of their own, or null.
+struct Words {
+  uint32_t* at;
+  explicit Words(int64_t count)
+      : at(static_cast<uint32_t*>(std::aligned_alloc(64, (static_cast<size_t>(count) * 4 + 63) / 64 * 64))) {}
+  Words(const Words&) = delete;
+  ~Words() { std::free(at); }
+};
+}  // namespace
+
+// 0 where there was no memory; so the others.
+REGARD_API int32_t regard_product(const Product* asked, int64_t threads) {
+  const HalfKernels& half = *used->half;
+  Words packed(half.packed_room(*asked));
+  if (!packed.at) return 0;
+  bool enough = true;
+  half.pack(*asked, 0, panels_of(asked->columns), packed.at);
+  deal(asked->rows, threads, [&](int64_t from, int64_t to) {
+    Words room(half.multiply_room(*asked));
+    if (room.at)
+      half.multiply(*asked, from, to, packed.at, room.at);
+    else
+      enough = false;
+  });
+  return enough;
+}
+
+REGARD_API int32_t regard_turned_product(const Turned* asked, int64_t threads) {
+  const HalfKernels& half = *used->half;
+  bool enough = true;
+  deal(panels_of(asked->outputs), threads, [&](int64_t from, int64_t to) {
+    Words room(half.turned_room(*asked));
+    if (room.at)
+      half.multiply_turned(*asked, from, to, room.at);
+    else
+      enough = false;
+  });
+  return enough;
+}
+
+// A chunk of rows after the other: their loss, then what it means for the words.
+REGARD_API int32_t regard_loss(const Loss* asked, int64_t threads) {
+  const HalfKernels& half = *used->half;
+  int64_t panels = panels_of(asked->vocabulary);
+  Words room(half.loss_room(*asked));
+  if (!room.at) return 0;
+  deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_begin(*asked, from, to, room.at); });
+  for (int64_t start = 0; start < asked->rows; start += half.chunk) {
+    int64_t rows = asked->rows - start < half.chunk ? asked->rows - start : half.chunk;
+    deal(rows, threads, [&](int64_t from, int64_t to) { half.loss_rows(*asked, start, from, to, room.at); });
+    if (!asked->of_weight && !asked->of_bias) continue;
+    half.loss_scale(*asked, start, rows, room.at);
+    deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_words(*asked, start, rows, from, to, room.at); });
+  }
+  return 1;
 }

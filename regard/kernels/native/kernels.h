@@ -26,6 +26,8 @@ struct Dropped {
 // how many words of a vocabulary are looked at as one where the best are sought.
 constexpr int64_t BLOCK = 64;
 
+constexpr int64_t PANEL = 64;  // columns of a product of bfloat16 numbers that are made together
+
 // Numbers of products, their factors and gradients are floats, or where `narrow` says so bfloat16; all else is floats.
 
 // out = dropped(max(0, in + bias)), or its gradient. Both may be where `in` or `gradient` is.
@@ -148,6 +150,63 @@ struct Chosen {
   int64_t* tokens;           // (S, C)
 };
 
+// The loss of rows of features, whose logits are x Wᵀ + b, and its gradients. With e = exp(logit - that of the label) and
+// the target distribution (1 - ε) · one-hot + ε / V, errors are e / Σ e less `share` = 1 - ε at the label; what the even
+// share means for gradients is what they begin with. Shapes: R rows, D width, V vocabulary.
+struct Loss {
+  int64_t rows, width, vocabulary;
+  float share;
+  float even_of_bias;
+  const float* features;          // (R, D)
+  const float* weight;            // (V, D)
+  const float* bias;              // (V) or null
+  const int64_t* labels;          // (R)
+  const float* even_of_features;  // (D)
+  const float* even_of_weight;    // (D)
+  float* chosen;                  // (R) the log-probability of the label
+  float* normaliser;              // (R) log Σ exp(logit)
+  float* of_features;             // (R, D) or null, as the others
+  float* of_weight;               // (V, D)
+  float* of_bias;                 // (V)
+};
+
+// out = in · W + bias, of factors narrowed to bfloat16.
+struct Product {
+  int64_t rows, inner, columns;
+  int64_t turned;                 // whether the weight is (columns, inner) instead of (inner, columns)
+  int64_t narrow_in, narrow_out;  // whether they are bfloat16 in memory, too
+  const void* in;
+  const float* weight;
+  const float* bias;  // (columns) or null
+  void* out;
+};
+
+// The gradients of a weight and a bias: errorsᵀ · in, and the sums of errors.
+struct Turned {
+  int64_t rows, inputs, outputs;
+  int64_t narrow_in;
+  const void* errors;  // (R, outputs), in bfloat16
+  const void* in;      // (R, inputs)
+  float* of_weight;    // (outputs, inputs) or null
+  float* of_bias;      // (outputs) or null
+};
+
+// Products of bfloat16 numbers, where the processor has instructions for them.
+struct HalfKernels {
+  int64_t (*packed_room)(const Product&);  // words that all threads need together, in panels
+  void (*pack)(const Product&, int64_t first, int64_t last, uint32_t* packed);  // of panels
+  int64_t (*multiply_room)(const Product&);  // words that a thread needs
+  void (*multiply)(const Product&, int64_t first, int64_t last, const uint32_t* packed, uint32_t* room);
+  int64_t (*turned_room)(const Turned&);  // words that a thread needs
+  void (*multiply_turned)(const Turned&, int64_t first, int64_t last, uint32_t* room);  // of panels of outputs
+  int64_t chunk;  // rows of a loss that are worked on at a time
+  int64_t (*loss_room)(const Loss&);  // words that all threads need together
+  void (*loss_begin)(const Loss&, int64_t first, int64_t last, uint32_t* room);  // of panels, which have PANEL words
+  void (*loss_rows)(const Loss&, int64_t chunk, int64_t first, int64_t last, uint32_t* room);
+  void (*loss_scale)(const Loss&, int64_t chunk, int64_t rows, uint32_t* room);
+  void (*loss_words)(const Loss&, int64_t chunk, int64_t rows, int64_t first, int64_t last, uint32_t* room);
+};
+
 struct Kernels {
   const char* name;
   void (*dropped)(const Dropped&, int64_t first, int64_t last);
@@ -163,9 +222,11 @@ struct Kernels {
   void (*compared)(const Compared&, int64_t first, int64_t last);
   void (*summed)(const Summed&, int64_t first, int64_t last);
   void (*chosen)(const Chosen&, int64_t first, int64_t last);
+  const HalfKernels* half;  // or null
 };
 
 // Null where the compiler, or its flags, could not make them.
+const Kernels* avx512_bf16_kernels();
 const Kernels* avx512_kernels();
 const Kernels* avx2_kernels();
 const Kernels* portable_kernels();

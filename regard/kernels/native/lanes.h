@@ -64,18 +64,22 @@ static inline float largest(Lanes value) {
 }
 #endif
 
-// `count` numbers of at most a vector, and zeros; and back.
-static inline Lanes take(const float* from, int64_t count) {
-  return count >= LANES ? load(from) : load_some(from, count);
-}
-static inline void put(float* to, Lanes value, int64_t count) {
-  if (count >= LANES)
-    save(to, value);
-  else
-    save_some(to, value, count);
-}
-
 // The same in half precision; the nearest number is kept, of two the even one, and NaN stays NaN.
+#if defined(REGARD_BFLOAT16)
+static inline Lanes load(const Half* from) {
+  return (Lanes)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)from)), 16);
+}
+static inline void save(Half* to, Lanes value) {
+  _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));  // what is below 2^-126 becomes 0
+}
+static inline Lanes load_some(const Half* from, int64_t count) {
+  __m512i words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(count), from));
+  return (Lanes)_mm512_slli_epi32(words, 16);
+}
+static inline void save_some(Half* to, Lanes value, int64_t count) {
+  _mm256_mask_storeu_epi16(to, first(count), (__m256i)_mm512_cvtneps_pbh((__m512)value));
+}
+#else
 static inline Lanes load(const Half* from) {
   return reinterpret_cast<Lanes>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
 }
@@ -85,17 +89,29 @@ static inline void save(Half* to, Lanes value) {
   nearest = value != value ? (bits >> 16) | 0x40 : nearest;
   *reinterpret_cast<Halves*>(to) = __builtin_convertvector(nearest, Halves);
 }
-static inline Lanes take(const Half* from, int64_t count) {
-  if (count >= LANES) return load(from);
+static inline Lanes load_some(const Half* from, int64_t count) {
   Half held[REGARD_LANES] = {};
   for (int64_t lane = 0; lane < count; ++lane) held[lane] = from[lane];
   return load(held);
 }
-static inline void put(Half* to, Lanes value, int64_t count) {
-  if (count >= LANES) return save(to, value);
+static inline void save_some(Half* to, Lanes value, int64_t count) {
   Half held[REGARD_LANES];
   save(held, value);
   for (int64_t lane = 0; lane < count; ++lane) to[lane] = held[lane];
+}
+#endif
+
+// `count` numbers of at most a vector, and zeros; and back.
+template <class Number>
+static inline Lanes take(const Number* from, int64_t count) {
+  return count >= LANES ? load(from) : load_some(from, count);
+}
+template <class Number>
+static inline void put(Number* to, Lanes value, int64_t count) {
+  if (count >= LANES)
+    save(to, value);
+  else
+    save_some(to, value, count);
 }
 
 static inline Words counting() {

@@ -1,0 +1,171 @@
+// Tiles of a product of bfloat16 numbers, summed up in single precision, two products at a time for each sum. Up to TALL
+// rows of the left factor, whose pairs are spread over vectors one by one, meet a panel of PANEL columns of the right one.
+// Sums run over the pairs in order, whatever rows are beside them: a row comes out the same in every batch.
+
+static constexpr int TALL = 6;    // 24 sums: with a row of the panel they fill the registers
+static constexpr int ACROSS = 4;  // vectors of a panel
+
+typedef uint32_t __attribute__((aligned(2), may_alias)) Pair;  // neighbours along the sum, the first in the lower half
+
+// Pairs of rows that lie `down` apart; those of one row lie `along` apart.
+struct Left {
+  const Pair* at;
+  int64_t down, along;
+};
+
+static inline __mmask16 up_to(int64_t count) {
+  return count >= 16 ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1);
+}
+
+// Which columns of a panel there are.
+struct Edge {
+  __mmask16 of[ACROSS];
+  explicit Edge(int64_t columns) : of{up_to(columns), up_to(columns - 16), up_to(columns - 32), up_to(columns - 48)} {}
+};
+
+static inline void put_some(float* to, __m512 value, __mmask16 some) { _mm512_mask_storeu_ps(to, some, value); }
+static inline void put_some(Half* to, __m512 value, __mmask16 some) {
+  _mm256_mask_storeu_epi16(to, some, (__m256i)_mm512_cvtneps_pbh(value));
+}
+
+// The sums of a tile.
+template <int R>
+struct Sums {
+  __m512 of[R][ACROSS];
+
+  // begin(r, c) says from what the 16 sums of row r and column 16 c start; keep(r, c, sums) takes what they have become.
+  template <class Begin>
+  inline __attribute__((always_inline)) void start(Begin begin) {
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < ACROSS; ++c) of[r][c] = begin(r, c);
+  }
+  template <class Keep>
+  inline __attribute__((always_inline)) void end(Keep keep) const {
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < ACROSS; ++c) keep(r, c, of[r][c]);
+  }
+  inline __attribute__((always_inline)) void clear() {
+    start([](int, int) { return _mm512_setzero_ps(); });
+  }
+  inline __attribute__((always_inline)) void load(const float* from, int64_t stride, const Edge& edge) {
+    start([&](int r, int c) { return _mm512_maskz_loadu_ps(edge.of[c], from + r * stride + 16 * c); });
+  }
+  template <class Number>
+  inline __attribute__((always_inline)) void save(Number* to, int64_t stride, const Edge& edge) const {
+    end([&](int r, int c, __m512 sum) { put_some(to + r * stride + 16 * c, sum, edge.of[c]); });
+  }
+};
+
+// Not left to the compiler, which would take the factor of each instruction from memory anew.
+#define REGARD_ADD_PAIRS(sum, left, right) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right))
+
+template <int R>
+static inline __attribute__((always_inline)) void add_pairs(int64_t pairs, Left left, const Pair* panel,
+                                                            Sums<R>& sums) {
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const Pair *right = panel + pair * PANEL, *rows = left.at + pair * left.along;
+    __m512i p0 = _mm512_loadu_si512(right), p1 = _mm512_loadu_si512(right + 16);
+    __m512i p2 = _mm512_loadu_si512(right + 32), p3 = _mm512_loadu_si512(right + 48);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      __m512i factor = _mm512_set1_epi32(static_cast<int32_t>(rows[r * left.down]));
+      REGARD_ADD_PAIRS(sums.of[r][0], factor, p0);
+      REGARD_ADD_PAIRS(sums.of[r][1], factor, p1);
+      REGARD_ADD_PAIRS(sums.of[r][2], factor, p2);
+      REGARD_ADD_PAIRS(sums.of[r][3], factor, p3);
+    }
+  }
+}
+
+template <int R>
+struct Tall {
+  static constexpr int rows = R;
+};
+
+// A function of its own for each height: sums of several in one would not stay in registers.
+template <int R, class Visit>
+static __attribute__((noinline)) void visit_tile(const Visit& visit, int64_t row) {
+  visit(Tall<R>(), row);
+}
+
+// visit(Tall<R>, row) for tiles that cover all rows.
+template <class Visit>
+static void by_tiles(int64_t rows, const Visit& visit) {
+  int64_t row = 0;
+  for (; row + TALL <= rows; row += TALL) visit_tile<TALL>(visit, row);
+  switch (rows - row) {
+    case 5: return visit_tile<5>(visit, row);
+    case 4: return visit_tile<4>(visit, row);
+    case 3: return visit_tile<3>(visit, row);
+    case 2: return visit_tile<2>(visit, row);
+    case 1: return visit_tile<1>(visit, row);
+    default: return;
+  }
+}
+
+static inline int64_t panels_of(int64_t columns) { return (columns + PANEL - 1) / PANEL; }
+static inline int64_t pairs_of(int64_t inner) { return (inner + 1) / 2; }
+
+// `count` neighbours in a row as 16 pairs, with zeros.
+static inline __m512i row_pairs(const float* from, int64_t count) {
+  __m512 low = _mm512_maskz_loadu_ps(up_to(count), from), high = _mm512_maskz_loadu_ps(up_to(count - 16), from + 16);
+  return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+static inline __m512i row_pairs(const Half* from, int64_t count) {
+  __mmask32 some = count >= 32 ? ~0u : (1u << count) - 1;
+  return _mm512_maskz_loadu_epi16(some, from);
+}
+
+// 16 pairs of what lies in two rows, one above the other.
+static inline __m512i zipped_lanes(__m512 upper, __m512 lower) {
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(lower, upper));
+}
+static inline __m512i zipped(const float* upper, const float* lower, __mmask16 in_upper, __mmask16 in_lower) {
+  return zipped_lanes(_mm512_maskz_loadu_ps(in_upper, upper), _mm512_maskz_loadu_ps(in_lower, lower));
+}
+static inline __m512i zipped(const Half* upper, const Half* lower, __mmask16 in_upper, __mmask16 in_lower) {
+  __m512i first = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in_upper, upper));
+  __m512i second = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in_lower, lower));
+  return _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+}
+
+// A panel of a right factor that is summed over its rows: (rows, columns ≤ PANEL) → (pairs, PANEL), with zeros.
+template <class Number>
+static void zip_panel(const Number* from, int64_t stride, int64_t rows, int64_t columns, Pair* to) {
+  for (int64_t row = 0; row < rows; row += 2, from += 2 * stride, to += PANEL)
+    for (int64_t c = 0; c < PANEL; c += 16) {
+      __mmask16 some = up_to(columns - c);
+      const Number* lower = row + 1 < rows ? from + stride : from;
+      _mm512_storeu_si512(to + c, zipped(from + c, lower + c, some, row + 1 < rows ? some : __mmask16{0}));
+    }
+}
+
+// A panel of a right factor that is summed over its columns: (rows ≤ PANEL, inner) → (pairs, PANEL), with zeros.
+static void turn_panel(const float* from, int64_t stride, int64_t rows, int64_t inner, Pair* to) {
+  for (int64_t pair = 0; pair < pairs_of(inner); pair += 16)
+    for (int64_t row = 0; row < PANEL; row += 16) {
+      Lanes square[16];
+      for (int64_t r = 0; r < 16; ++r) {
+        const float* at = from + (row + r) * stride + 2 * pair;
+        square[r] = row + r < rows ? (Lanes)row_pairs(at, inner - 2 * pair) : Lanes{};
+      }
+      turn_square(square);
+      int64_t count = smaller(16, pairs_of(inner) - pair);
+      for (int64_t p = 0; p < count; ++p) _mm512_storeu_ps((float*)(to + (pair + p) * PANEL + row), (__m512)square[p]);
+    }
+}
+
+// Rows of a left factor, narrowed: (rows, inner) → (rows, pairs), with a zero where the number of pairs is not whole.
+template <class Number>
+static void lay_rows(const Number* from, int64_t stride, int64_t rows, int64_t inner, Pair* to) {
+  int64_t pairs = pairs_of(inner);
+  for (int64_t row = 0; row < rows; ++row, from += stride, to += pairs)
+    for (int64_t pair = 0; pair < pairs; pair += 16)
+      _mm512_mask_storeu_epi32(to + pair, up_to(pairs - pair), row_pairs(from + 2 * pair, inner - 2 * pair));
+}
