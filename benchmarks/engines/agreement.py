@@ -2,7 +2,8 @@
 
 In 32 bits log-probabilities agree within 1e-4, so that a choice between two candidates may fall the other way where
 they lie less than twice that apart. Each output that differs is traced: how far apart the candidates were that it
-follows from.
+follows from. Where log-probabilities of the same output are further apart, double precision says which of the two is
+how wrong.
 """
 
 import random
@@ -24,8 +25,11 @@ from regard.run.sets import read_set
 from regard.search import Trace
 from regard.special import END
 
-TIE = 2e-4
-"""Candidates this close may change places: each is known within 1e-4."""
+CLOSE = 1e-4
+"""How far apart log-probabilities may be."""
+
+TIE = 2 * CLOSE
+"""Candidates this close may change places: each is known within CLOSE."""
 
 Json = dict[str, object]
 
@@ -42,6 +46,15 @@ class Difference:
     @property
     def tie(self) -> bool:
         return self.closest <= TIE
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """An output whose log-probabilities are far apart, and how far that of torch and of the engine is from the truth."""
+
+    line: int
+    torch: float
+    engine: float
 
 
 def sample(model: Model, files: Sequence[str], count: int | None) -> list[Example]:
@@ -61,22 +74,42 @@ def natively(model: Model, path: Path, *, int8: bool) -> Model:
 
 
 def agreement(model: Model, native: Model, sources: Sequence[str], *, beam: int) -> Json:
-    """How many outputs are the same tokens, how far their log-probabilities are apart, and why others differ."""
+    """How many outputs are the same tokens, how far their log-probabilities are apart, and why others differ.
+
+    Where torch is far from the engine, what counts is how far the engine is from double precision.
+    """
     both = [[one.outputs[0] for one in each.predict_many(sources, beam=beam)] for each in (model, native)]
-    differences, furthest = [], 0.0
+    differences, apart, furthest = [], [], 0.0
     for line, (ours, theirs) in enumerate(zip(*both, strict=True)):
-        if (ours.pieces, ours.complete) == (theirs.pieces, theirs.complete):
-            furthest = max(furthest, abs(ours.log_probability - theirs.log_probability))
-        else:
+        if (ours.pieces, ours.complete) != (theirs.pieces, theirs.complete):
             differences.append(traced(model, sources[line], line, ours, theirs, beam=beam))
+            continue
+        distance = abs(ours.log_probability - theirs.log_probability)
+        if distance > CLOSE:
+            apart.append(arbitrated(model, sources[line], line, ours, theirs, beam=beam))
+            distance = apart[-1].engine
+        furthest = max(furthest, distance)
     return {
         "beam": beam,
         "sentences": len(sources),
         "same": len(sources) - len(differences),
         "log_probability": furthest,
+        "apart": [asdict(one) for one in apart],
         "ties": sum(one.tie for one in differences),
         "differences": [asdict(one) for one in differences],
     }
+
+
+def arbitrated(model: Model, source: str, line: int, ours: Output, theirs: Output, *, beam: int) -> Apart:
+    """Search a sentence in double precision; nothing is settled where it writes something else."""
+    exact = Model.load(model.folder)
+    exact.system.double()
+    (found,) = exact.predict_many([source], beam=beam)
+    (output,) = found.outputs
+    if output.pieces != ours.pieces:
+        return Apart(line=line, torch=float("inf"), engine=abs(ours.log_probability - theirs.log_probability))
+    truth = output.log_probability
+    return Apart(line=line, torch=abs(ours.log_probability - truth), engine=abs(theirs.log_probability - truth))
 
 
 def traced(model: Model, source: str, line: int, ours: Output, theirs: Output, *, beam: int) -> Difference:

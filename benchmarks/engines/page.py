@@ -21,7 +21,8 @@ is and how it is used: [engine.md](engine.md).
 
 - **Agreement**: the test set of each run, searched by torch and by the engine in 32 bits, greedily and with a beam of
   5. Where outputs differ, the search is traced: it is a near-tie where candidates that decided it lie no further apart
-  than 0.0002, for log-probabilities are known within 0.0001.
+  than 0.0002, for log-probabilities are known within 0.0001. Where those of the same output are further apart, double
+  precision settles it: what is told is how far the engine is from it, and how far torch.
 - **Quality**: the same set in 8 bits, by the first metric of the run, with the paired bootstrap and approximate
   randomisation.
 - **Independence**: sentences alone, 16 and 48 at a time, by one worker and by all, in another order: the same bits.
@@ -96,7 +97,15 @@ def agreement_rows(record: Record) -> Iterator[list[str]]:
         for one in held["float32"]:
             same, others = one["same"] / one["sentences"], len(one["differences"])
             told = [str(one["beam"]), f"{one['sentences']:,}", f"{100 * same:.2f} %", str(others), str(one["ties"])]
-            yield [name, *told, f"{one['log_probability']:.1e}"]
+            yield [name, *told, f"{one['log_probability']:.1e}{arbitration(one['apart'])}"]
+
+
+def arbitration(apart: Sequence[Mapping[str, Any]]) -> str:
+    """Of outputs that double precision was asked about."""
+    if not apart:
+        return ""
+    furthest = max(one["torch"] for one in apart)
+    return f" (torch {furthest:.1e}; {len(apart)} against double precision)"
 
 
 def quality_rows(record: Record) -> Iterator[list[str]]:

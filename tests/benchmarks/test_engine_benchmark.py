@@ -1,11 +1,12 @@
 """The benchmark of the engine: what it calls a near-tie, what it counts, and what its page makes of a record."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from engines import goals, speed
-from engines.agreement import TIE, Difference, agreement, held, natively, nearest, sample
+from engines.agreement import TIE, Difference, agreement, arbitrated, held, natively, nearest, sample
 from engines.goals import all_goals
 from engines.limit import Matrix, limit, matrices, product_speed, rows_read
 from engines.page import page, write_page
@@ -70,6 +71,20 @@ def test_a_run_is_held_against_torch(trained, tmp_path):
     assert found["int8"]["count"] == 12
     assert found["int8"]["loss"] == -found["int8"]["difference"]
     assert all(set(one["differing"].values()) == {0} for one in found["independence"].values())
+
+
+def test_double_precision_says_who_is_wrong(trained):
+    """Of two log-probabilities that are far apart; where it writes something else, both may be."""
+    model, source = trained.model, sample(trained.model, [], 1)[0].source
+    (found,) = model.predict_many([source], beam=1)
+    ours = found.outputs[0]
+    wrong = replace(ours, log_probability=ours.log_probability - 1e-3)
+    told = arbitrated(model, source, 7, wrong, ours, beam=1)
+    assert (told.line, told.torch) == (7, pytest.approx(1e-3, rel=0.1))
+    assert told.engine < 1e-4
+    other = replace(wrong, pieces=("x",))
+    told = arbitrated(model, source, 7, other, ours, beam=1)
+    assert (told.torch, told.engine) == (float("inf"), pytest.approx(1e-3, rel=0.1))
 
 
 @pytest.mark.usefixtures("_library")
@@ -148,6 +163,7 @@ def record():
         "sentences": 1000,
         "same": 998,
         "log_probability": 3e-5,
+        "apart": [],
         "ties": 1,
         "differences": [{"line": 3, "closest": 1e-5}, {"line": 4, "closest": 1.0}],
     }
