@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """An output whose log-probabilities are far apart, and how far that of torch and of the engine is from the truth."""
+    """An output whose log-probabilities are far apart: how far those of torch and of the engine are from the truth."""
 
     line: int
     torch: float
