@@ -6,6 +6,7 @@ Threads that compute at the same time must not draw from one generator, for who 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import torch
@@ -28,6 +29,21 @@ def drawing_from(own: torch.Generator) -> Iterator[None]:
         yield
     finally:
         _of_thread.generator = before
+
+
+def seed_all(seed: int) -> None:
+    """What `torch.manual_seed` does, which notes the stack for each kind of device that is not there: too much for every
+    update."""
+    if _beside_cpu():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
+@cache
+def _beside_cpu() -> bool:
+    """Whether there are devices with generators of their own."""
+    return torch.accelerator.is_available()
 
 
 def step_seed(seed: int, step: int, *place: int) -> int:

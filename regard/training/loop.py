@@ -22,7 +22,7 @@ import torch
 from regard.data.batch import Batch
 from regard.data.batches import Cursor
 from regard.errors import DataError, DivergedError, ResourceError, out_of_bounds, out_of_memory
-from regard.kernels.draws import step_chances, step_seed
+from regard.kernels.draws import seed_all, step_chances, step_seed
 from regard.models import System
 from regard.training.ahead import ahead
 from regard.training.checkpoints import Checkpoints
@@ -117,7 +117,8 @@ class Trainer:
         while not (reason := self.reason_to_end()):
             began = time.perf_counter()
             cursor, parts = next(batches)
-            self.learner.module.train()
+            if not self.system.training:  # each validation ends it; to tell all modules anew takes a while
+                self.learner.module.train()
             self.update(parts, cursor)
             (elapsed,) = self.processes.largest(time.perf_counter() - began)
             self.meter.seconds += elapsed
@@ -195,7 +196,7 @@ class Trainer:
     def backward(self, parts: Sequence[Batch], step: int) -> tuple[int, float, float]:
         """One pass over all micro-batches, with the random numbers of this step."""
         world, lanes = self.processes.world, self.lanes.count
-        torch.manual_seed(step_seed(self.settings.seed, step, self.processes.rank))
+        seed_all(step_seed(self.settings.seed, step, self.processes.rank))
         chances = step_chances(self.settings.seed, step, lanes)
         self.optimizer.zero_grad(set_to_none=True)
         (count,) = self.processes.sums(sum(part.tokens for part in parts))
