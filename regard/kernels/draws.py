@@ -32,8 +32,7 @@ def drawing_from(own: torch.Generator) -> Iterator[None]:
 
 
 def seed_all(seed: int) -> None:
-    """What `torch.manual_seed` does, which notes the stack for each kind of device that is not there: too much for every
-    update."""
+    """As `torch.manual_seed`, which notes the stack for each kind of device that is not there: much for one step."""
     if _beside_cpu():
         torch.manual_seed(seed)
     else:
