@@ -240,9 +240,10 @@ def result_line(rows: Sequence[Row], recipe: str) -> str | None:
     if not standing.values:
         return None
     row = standing.rows[-1]
+    threads = f"{row.place.threads} thread{'s' * (row.place.threads != 1)}"
     return (
         f"# Result:   BLEU {_scores(standing.rows, 'BLEU')} on test_2016_flickr; {row.parameters:,} parameters, "
-        f"{row.cost.steps:,} steps, {row.cost.minutes:.0f} minutes on {row.place.threads} threads"
+        f"{row.cost.steps:,} steps, {row.cost.alone:.0f} minutes on {threads}"
     )
 
 
