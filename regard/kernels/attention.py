@@ -54,6 +54,17 @@ def attends_within(states: Tensor, query: Projected, joined: Projected, mask: Te
     return all(shapes) and _agree(len(query[0]), len(joined[0]), how) and _suits(rows, items, items, mask)
 
 
+def attends_from(states: Tensor, query: Projected, joined: Tensor, mask: Tensor | None, how: Heads) -> bool:
+    """The same for states that look at keys beside values, and the parameters of the projection to queries."""
+    weight, bias = query
+    if not serves(states, weight, bias) or not serves(joined, narrow=True) or joined.dtype is not torch.bfloat16:
+        return False
+    if states.dim() != 3 or joined.dim() != 3 or len(states) != len(joined):
+        return False
+    fits = weight.shape == (len(bias), states.size(2)) and _agree(len(weight), joined.size(2), how)
+    return fits and _suits(len(states), states.size(1), joined.size(1), mask)
+
+
 def _agree(queries: int, joined: int, how: Heads) -> bool:
     """Whether queries, and keys beside values, are as wide as their heads say."""
     return queries % how.heads == 0 and joined * how.heads == 2 * how.key_heads * queries
@@ -91,26 +102,26 @@ def attention_within(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where queries, or keys beside values, lie: an address, and how far apart items are, in numbers."""
 
     address: int
     stride: int
 
     @classmethod
-    def of(cls, tensor: Tensor) -> "_Place":
+    def of(cls, tensor: Tensor) -> "Place":
         return cls(tensor.data_ptr(), tensor.size(-1))
 
     @classmethod
-    def beside(cls, tensor: Tensor, width: int) -> "tuple[_Place, _Place]":
+    def beside(cls, tensor: Tensor, width: int) -> "tuple[Place, Place]":
         """Of queries of a width, and of what lies beside them in the same tensor."""
         first = cls.of(tensor)
         return first, cls(first.address + width * tensor.element_size(), first.stride)
 
 
-def _asked(
+def asked_attention(
     sizes: tuple[int, int, int, int],
-    places: tuple[_Place, _Place],
+    places: tuple[Place, Place],
     kind: torch.dtype,
     mask: Tensor | None,
     how: Heads,
@@ -140,18 +151,28 @@ def _asked(
     )
 
 
-def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The context, and what lets its weights be made again."""
+def ask_forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the context goes, and what lets its weights be made again."""
     context = like.new_empty(asked.rows, asked.queries, asked.heads * asked.width)
     softmax = like.new_empty(asked.rows, asked.heads, 2, asked.queries, dtype=torch.float32)
     asked.context, asked.softmax = context.data_ptr(), softmax.data_ptr()
+    return context, softmax
+
+
+def ask_backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[Place, Place]) -> None:
+    """Where gradients come from and go to."""
+    asked.softmax, asked.gradient = softmax.data_ptr(), gradient.data_ptr()
+    asked.of_query, asked.of_key = (one.address for one in places)
+
+
+def _forward(asked: Attended, like: Tensor) -> tuple[Tensor, Tensor]:
+    context, softmax = ask_forward(asked, like)
     checked(library().regard_attention(ctypes.byref(asked), threads(context.numel())))
     return context, softmax
 
 
-def _backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[_Place, _Place]) -> None:
-    asked.softmax, asked.gradient = softmax.data_ptr(), gradient.data_ptr()
-    asked.of_query, asked.of_key = (one.address for one in places)
+def _backward(asked: Attended, softmax: Tensor, gradient: Tensor, places: tuple[Place, Place]) -> None:
+    ask_backward(asked, softmax, gradient, places)
     checked(library().regard_attention_backward(ctypes.byref(asked), threads(gradient.numel())))
 
 
@@ -159,8 +180,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, joined: Tensor, mask: Tensor | None, how: Heads) -> Tensor:
         ctx.sizes, ctx.how = (*query.shape[:2], joined.size(1), query.size(2)), how
-        places = (_Place.of(query), _Place.of(joined))
-        context, softmax = _forward(_asked(ctx.sizes, places, query.dtype, mask, how), query)
+        places = (Place.of(query), Place.of(joined))
+        context, softmax = _forward(asked_attention(ctx.sizes, places, query.dtype, mask, how), query)
         ctx.save_for_backward(query, joined, mask, softmax)
         return context
 
@@ -169,8 +190,8 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, joined, mask, softmax = ctx.saved_tensors
         of_query, of_joined = torch.empty_like(query), torch.empty_like(joined)
-        asked = _asked(ctx.sizes, (_Place.of(query), _Place.of(joined)), query.dtype, mask, ctx.how)
-        _backward(asked, softmax, gradient.contiguous(), (_Place.of(of_query), _Place.of(of_joined)))
+        asked = asked_attention(ctx.sizes, (Place.of(query), Place.of(joined)), query.dtype, mask, ctx.how)
+        _backward(asked, softmax, gradient.contiguous(), (Place.of(of_query), Place.of(of_joined)))
         return of_query, of_joined, None, None
 
 
@@ -190,8 +211,8 @@ class _AttentionWithin(torch.autograd.Function):
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
         inputs, joined = factor(states), factor(torch.cat((query_weight, weight)))
         made = product(inputs, joined)
-        places = _Place.beside(made, len(query_weight))
-        asked = _asked(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
+        places = Place.beside(made, len(query_weight))
+        asked = asked_attention(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
         context, softmax = _forward(asked, made)
         ctx.save_for_backward(inputs, joined, query_bias, bias, mask, made, softmax)
         return context
@@ -201,10 +222,10 @@ class _AttentionWithin(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, joined, query_bias, bias, mask, made, softmax = ctx.saved_tensors
         width, of_made = len(query_bias), torch.empty_like(made)
-        asked = _asked(ctx.sizes, _Place.beside(made, width), made.dtype, mask, ctx.how, (query_bias, bias))
+        asked = asked_attention(ctx.sizes, Place.beside(made, width), made.dtype, mask, ctx.how, (query_bias, bias))
         sums = [bias.new_empty(inputs.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
-        _backward(asked, softmax, gradient.contiguous(), _Place.beside(of_made, width))
+        _backward(asked, softmax, gradient.contiguous(), Place.beside(of_made, width))
         errors, needed = of_made.flatten(0, 1), ctx.needs_input_grad
         of_inputs, of_both = product_gradients(errors, inputs, joined, (needed[0], needed[1] or needed[3]))
         of_states = None if of_inputs is None else widened(of_inputs)

@@ -1,13 +1,14 @@
 """Whether kernels can be used for given tensors, and what all calls of them share."""
 
 import ctypes
+from enum import IntEnum
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from regard.kernels.draws import generator
-from regard.kernels.library import Chance, loaded
+from regard.kernels.library import Call, Chance, loaded
 
 LEVELS: Final = 1 << 16
 """Dropout is decided by numbers below this, so a rate is met to half of its inverse."""
@@ -55,6 +56,29 @@ def checked(enough: int) -> None:
     """Complain where a kernel has found no memory to work in."""
     if not enough:
         raise MemoryError("there is not enough memory for a kernel to work in")
+
+
+class Kind(IntEnum):
+    """Of a call, as in native/kernels.h."""
+
+    PRODUCT = 0
+    TURNED = 1
+    RECTIFIED = 2
+    RECTIFIED_BACKWARD = 3
+    NORMED = 4
+    NORMED_BACKWARD = 5
+    ATTENTION = 6
+    ATTENTION_BACKWARD = 7
+
+
+Asked = tuple[Kind, ctypes.Structure]
+"""A call that is still to be made."""
+
+
+def call_all(*calls: Asked, numbers: int) -> None:
+    """Make several calls in a row, of which the largest is about so many numbers. What they point to must be held."""
+    asked = (Call * len(calls))(*(Call(kind, ctypes.addressof(one)) for kind, one in calls))
+    checked(library().regard_calls(asked, len(calls), threads(numbers)))
 
 
 def threads(numbers: int) -> int:

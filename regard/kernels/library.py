@@ -17,7 +17,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -32,6 +32,7 @@ _TELL: Final = (
     "regard_product",
     "regard_turned_product",
     "regard_loss",
+    "regard_calls",
 )
 """Functions that say whether there was enough memory."""
 
@@ -65,6 +66,7 @@ class Rectified(ctypes.Structure):
 class Normed(ctypes.Structure):
     _fields_ = (
         ("chance", Chance),
+        ("rows", _number),
         ("width", _number),
         ("narrow", _number),
         ("epsilon", ctypes.c_float),
@@ -146,6 +148,7 @@ class Product(ctypes.Structure):
         ("turned", _number),
         ("narrow_in", _number),
         ("narrow_out", _number),
+        ("adds", _number),
         ("given", _pointer),
         ("weight", _pointer),
         ("bias", _pointer),
@@ -164,6 +167,10 @@ class Turned(ctypes.Structure):
         ("of_weight", _pointer),
         ("of_bias", _pointer),
     )
+
+
+class Call(ctypes.Structure):
+    _fields_ = (("kind", _number), ("asked", _pointer))
 
 
 class Loss(ctypes.Structure):
@@ -296,7 +303,7 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_dropped": [ctypes.POINTER(Dropped), _number, _number],
         "regard_rectified": [ctypes.POINTER(Rectified), _number],
         "regard_rectified_backward": [ctypes.POINTER(Rectified), _number],
-        "regard_normed": [ctypes.POINTER(Normed), _number, _number],
+        "regard_normed": [ctypes.POINTER(Normed), _number],
         "regard_normed_backward": [ctypes.POINTER(NormedBackward), _number],
         "regard_attention": [ctypes.POINTER(Attended), _number],
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
@@ -304,6 +311,7 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_product": [ctypes.POINTER(Product), _number],
         "regard_turned_product": [ctypes.POINTER(Turned), _number],
         "regard_loss": [ctypes.POINTER(Loss), _number],
+        "regard_calls": [ctypes.POINTER(Call), _number, _number],
         "regard_gated": [ctypes.POINTER(Gated), _number, _number],
         "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],
         "regard_summed": [ctypes.POINTER(Summed), _number, _number],

@@ -88,20 +88,31 @@ def _gradients(
     if of_inputs is not None:
         _multiply(errors, weight, None, of_inputs, turned=False)
     if of_weight is not None or of_bias is not None:
-        narrow, given = inputs.dtype is torch.bfloat16, (errors, inputs, of_weight, of_bias)
-        places = (None if one is None else one.data_ptr() for one in given)
-        (outputs, width), rows = weight.shape, errors.numel() // len(weight)
-        asked = Turned(rows, width, outputs, narrow, *places)
+        asked = asked_turned(errors, inputs, of_weight, of_bias)
         checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
     return of_inputs, of_weight, of_bias
 
 
 def _multiply(inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool) -> None:
+    asked = asked_product(inputs, weight, bias, out, turned=turned)
+    checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
+
+
+def asked_product(
+    inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool, adds: bool = False
+) -> Product:
+    """x Wᵀ + b into `out`, or where the weight is not `turned` x W; `adds`: to what is there, in single precision."""
     inner, columns = inputs.size(-1), out.size(-1)
     narrow = (inputs.dtype is torch.bfloat16, out.dtype is torch.bfloat16)
     places = (inputs.data_ptr(), weight.data_ptr(), None if bias is None else bias.data_ptr(), out.data_ptr())
-    asked = Product(inputs.numel() // inner, inner, columns, turned, *narrow, *places)
-    checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
+    return Product(inputs.numel() // inner, inner, columns, turned, *narrow, adds, *places)
+
+
+def asked_turned(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> Turned:
+    """Eᵀ x and the sums of E, from errors in half precision, into what there is of gradients."""
+    outputs, width = errors.size(-1), inputs.size(-1)
+    places = (None if one is None else one.data_ptr() for one in (errors, inputs, of_weight, of_bias))
+    return Turned(errors.numel() // outputs, width, outputs, inputs.dtype is torch.bfloat16, *places)
 
 
 class _Projected(torch.autograd.Function):

@@ -137,8 +137,8 @@ class _Normed(torch.autograd.Function):
         standard = torch.empty_like(states) if _narrow(made) else made  # where it may be written over
         out, inverse = torch.empty_like(states), states.new_empty(rows)
         given = (one.data_ptr() for one in (made, states, shift, gain, bias, standard, out, inverse))
-        asked = Normed(ctx.chance, width, _narrow(made), epsilon, *given)
-        library().regard_normed(ctypes.byref(asked), rows, threads(states.numel()))
+        asked = Normed(ctx.chance, rows, width, _narrow(made), epsilon, *given)
+        library().regard_normed(ctypes.byref(asked), threads(states.numel()))
         ctx.save_for_backward(inputs, weight, standard, inverse, gain)
         ctx.kind, ctx.narrow = inside.dtype, _narrow(made)
         return out

@@ -197,7 +197,7 @@ class Attention(nn.Module):
         self, query: Tensor, keys: Keys, mask: Tensor | None, causal: bool, relations: Relations | None
     ) -> Tensor | None:
         """The context of projected queries (B, Q, H · E) in all heads, where the native kernel is for them."""
-        how = self._natively(causal, relations)
+        how = self.natively(causal, relations)
         if how is None or keys.joined is None or not native.attends(query, keys.joined, mask, how):
             return None
         return native.attention(query, keys.joined, mask, how)
@@ -216,7 +216,7 @@ class Attention(nn.Module):
         self, states: Tensor, mask: Tensor | None, causal: bool, relations: Relations | None
     ) -> Tensor | None:
         """The context of states that look at each other, where the native kernel is for them."""
-        how = self._natively(causal, relations)
+        how = self.natively(causal, relations)
         if how is None or self.query is None or self.key_value is None or self.query.bias is None:
             return None
         if not (is_plain(self.query, nn.Linear) and is_plain(self.key_value, nn.Linear)):
@@ -226,7 +226,7 @@ class Attention(nn.Module):
             return None
         return native.attention_within(states, query, joined, mask, how)
 
-    def _natively(self, causal: bool, relations: Relations | None) -> native.Heads | None:
+    def natively(self, causal: bool, relations: Relations | None) -> native.Heads | None:
         """How the native kernel is to attend, where it knows the score and nobody looks."""
         if type(self.score) is not DotScore or relations is not None or self.relative is not None:
             return None

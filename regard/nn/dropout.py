@@ -18,7 +18,7 @@ from regard.nn.plain import is_plain
 
 _LEVELS: Final = 1 << 8
 _FINE: Final = 1 << 16
-_MOST: Final = (_LEVELS - 1) / _LEVELS
+MOST: Final = (_LEVELS - 1) / _LEVELS
 _LEAST: Final = 2.0**-24  # by which random numbers of torch differ
 
 
@@ -26,7 +26,7 @@ def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
     """Set each number to 0 with probability `rate` and scale the others by 1 / (1 - rate), in training only."""
     if not training or not rate:
         return states
-    if rate > _MOST:
+    if rate > MOST:
         stays = torch.rand(states.shape, device=states.device, generator=generator()) >= rate
         return torch.where(stays, states / max(1 - rate, _LEAST), 0.0)
     if serves(states):
@@ -36,7 +36,7 @@ def dropout(states: Tensor, rate: float, training: bool) -> Tensor:
 
 def add_dropped(states: Tensor, result: Tensor, rate: float, training: bool) -> Tensor:
     """states + dropout(result), in one pass."""
-    if not training or not rate or rate > _MOST or states.shape != result.shape:
+    if not training or not rate or rate > MOST or states.shape != result.shape:
         return states + dropout(result, rate, training)
     if serves(states, result):
         return native.added(states, result, rate)
@@ -59,7 +59,7 @@ def norm_projected(
 
 def rectified_dropped(states: Tensor, rate: float, training: bool) -> Tensor:
     """dropout(max(0, states)). Where the result is not 0 tells all that the gradient needs."""
-    if not training or not rate or rate > _MOST:
+    if not training or not rate or rate > MOST:
         return dropout(functional.relu(states), rate, training)
     return _Rectified.apply(states, rate)  # type: ignore[no-untyped-call]
 
@@ -76,7 +76,7 @@ def rectified_projection(projection: nn.Linear, states: Tensor, rate: float, tra
 def _learns(projection: nn.Linear, rate: float, training: bool) -> bool:
     """Whether a native kernel may add the bias of a projection. What is dropped must not depend on whether gradients
     are wanted: a pass that is made again for them drops the same."""
-    learns = training and rate <= _MOST and (rate > 0 or torch.is_grad_enabled())
+    learns = training and rate <= MOST and (rate > 0 or torch.is_grad_enabled())
     return learns and projection.bias is not None and is_plain(projection, nn.Linear)
 
 

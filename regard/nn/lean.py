@@ -19,8 +19,9 @@ from regard.nn.attention import Attention, Keys
 from regard.nn.kept import Product
 from regard.nn.past import Past
 from regard.nn.plain import is_plain
+from regard.nn.residual import Residual
 from regard.nn.scores import DotScore
-from regard.nn.transformer import Residual, TransformerDecoderLayer, TransformerEncoderLayer
+from regard.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 attention_of = functional.scaled_dot_product_attention
 

@@ -1,8 +1,5 @@
 """Transformer layers: attention and feed-forward parts, each with a residual connection and a layer norm.
 
-Post-norm is the paper's (Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))); pre-norm is
-x + Sublayer(LayerNorm(x)), which trains without care for the warm-up.
-
 Shapes: B rows, N source items, M target items, S sentences, K beams, D width.
 """
 
@@ -12,7 +9,6 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Keys
-from regard.nn.dropout import add_dropped, norm_projected
 from regard.nn.feedforward import Activation, FeedForward
 from regard.nn.past import Reading
 from regard.nn.positions import (
@@ -27,8 +23,10 @@ from regard.nn.positions import (
     Waves,
 )
 from regard.nn.relations import Relations, RelativeTerms
+from regard.nn.residual import Residual
 from regard.nn.scores import ScoreName
 from regard.nn.sites import Part, Site, visit, watched
+from regard.nn.whole import attended_whole, attended_within_whole, fed_whole
 
 NormName = Literal["layer", "rms"]
 
@@ -59,7 +57,7 @@ class Variant:
             return nn.RMSNorm(width, eps=self.norm_epsilon)
         return nn.LayerNorm(width, eps=self.norm_epsilon)
 
-    def build_residual(self, *, width: int, norm_first: bool, dropout: float) -> "Residual":
+    def build_residual(self, *, width: int, norm_first: bool, dropout: float) -> Residual:
         """What goes around one part of a layer."""
         return Residual(norm=self.build_norm(width), norm_first=norm_first, dropout=dropout)
 
@@ -112,37 +110,40 @@ class Variant:
 PAPER = Variant()
 
 
-class Residual(nn.Module):
-    """The residual connection and layer norm around one part of a layer."""
-
-    def __init__(self, *, norm: nn.Module, norm_first: bool, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.norm_first = norm_first
-        self.dropout = dropout
-
-    def enter(self, states: Tensor) -> Tensor:
-        """What the part sees."""
-        return self.norm(states) if self.norm_first else states
-
-    def leave(self, states: Tensor, result: Tensor) -> Tensor:
-        """What the next part sees."""
-        total = add_dropped(states, result, self.dropout, self.training)
-        return total if self.norm_first else self.norm(total)
-
-    def leave_through(self, projection: nn.Linear | None, states: Tensor, inside: Tensor) -> Tensor:
-        """The same, where the result is a projection of what the part has made."""
-        if projection is None or self.norm_first:
-            return self.leave(states, inside if projection is None else projection(inside))
-        return norm_projected(self.norm, states, inside, projection, self.dropout, self.training)
-
-
 def feed(feedforward: FeedForward, around: Residual, site: Site, states: Tensor) -> Tensor:
     """The position-wise part of a layer with what goes around it; its result is made apart where somebody looks."""
+    if (whole := fed_whole(feedforward, around, site, states)) is not None:
+        return whole
     inside = feedforward.inside(around.enter(states))
     if watched(site):
         return around.leave(states, visit(site, feedforward.outer(inside)))
     return around.leave_through(feedforward.outer, states, inside)
+
+
+def look_within(
+    attention: Attention,
+    around: Residual,
+    states: Tensor,
+    mask: Tensor | None,
+    relations: Relations | None,
+    *,
+    causal: bool,
+) -> Tensor:
+    """Self-attention of a layer with what goes around it."""
+    whole = attended_within_whole(attention, around, states, mask, relations, causal=causal)
+    if whole is not None:
+        return whole
+    context = attention.look_within(around.enter(states), mask, causal=causal, relations=relations)
+    return around.leave_through(attention.output, states, context)
+
+
+def look_at(attention: Attention, around: Residual, states: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+    """Cross-attention of a layer with what goes around it."""
+    whole = attended_whole(attention, around, states, keys, mask)
+    if whole is not None:
+        return whole
+    context = attention.look(around.enter(states), keys, mask)
+    return around.leave_through(attention.output, states, context)
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -170,8 +171,7 @@ class TransformerEncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor, relations: Relations | None = None) -> Tensor:
         """(B, N, D), mask (B, 1, 1, N) → (B, N, D)."""
-        context = self.attention.look_within(self.around_attention.enter(states), mask, relations=relations)
-        states = self.around_attention.leave_through(self.attention.output, states, context)
+        states = look_within(self.attention, self.around_attention, states, mask, relations, causal=False)
         return feed(self.feedforward, self.around_feedforward, self.ffn_site, states)
 
 
@@ -217,9 +217,7 @@ class TransformerDecoderLayer(nn.Module):
         self, states: Tensor, memory: Keys | None, memory_mask: Tensor, relations: Relations | None = None
     ) -> Tensor:
         """All steps at once: (B, M, D), mask (B, 1, 1, N) → (B, M, D)."""
-        inside = self.around_attention.enter(states)
-        context = self.attention.look_within(inside, None, causal=True, relations=relations)
-        states = self.around_attention.leave_through(self.attention.output, states, context)
+        states = look_within(self.attention, self.around_attention, states, None, relations, causal=True)
         return self._from_memory(states, memory, memory_mask)
 
     def step(self, states: Tensor, reading: Reading, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
@@ -229,6 +227,5 @@ class TransformerDecoderLayer(nn.Module):
 
     def _from_memory(self, states: Tensor, memory: Keys | None, memory_mask: Tensor | None) -> Tensor:
         if self.cross is not None and self.around_cross is not None and memory is not None:
-            context = self.cross.look(self.around_cross.enter(states), memory, memory_mask)
-            states = self.around_cross.leave_through(self.cross.output, states, context)
+            states = look_at(self.cross, self.around_cross, states, memory, memory_mask)
         return feed(self.feedforward, self.around_feedforward, self.ffn_site, states)

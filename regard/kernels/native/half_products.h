@@ -19,6 +19,18 @@ static void pack(const Product& asked, int64_t from, int64_t to, uint32_t* packe
   }
 }
 
+// What sums of a tile start from.
+template <class Out, class Tile>
+static inline __attribute__((always_inline)) void begin(const Product& asked, const Out* out, int64_t panel,
+                                                        const Edge& edge, Tile& sums) {
+  if constexpr (sizeof(Out) == sizeof(float))
+    if (asked.adds) return sums.load(out, asked.columns, edge);
+  if (asked.bias)
+    sums.load(asked.bias + panel * PANEL, 0, edge);
+  else
+    sums.clear();
+}
+
 template <class Out>
 static void multiply_laid(const Product& asked, const Pair* left, int64_t rows, const uint32_t* packed, Out* out) {
   int64_t pairs = pairs_of(asked.inner), stride = asked.columns;
@@ -27,10 +39,7 @@ static void multiply_laid(const Product& asked, const Pair* left, int64_t rows, 
     Edge edge(asked.columns - panel * PANEL);
     by_tiles(rows, [&](auto tall, int64_t row) {
       Sums<decltype(tall)::rows> sums;
-      if (asked.bias)
-        sums.load(asked.bias + panel * PANEL, 0, edge);
-      else
-        sums.clear();
+      begin(asked, out + row * stride + panel * PANEL, panel, edge, sums);
       add_pairs(pairs, Left{left + row * pairs, pairs, 1}, right, sums);
       sums.save(out + row * stride + panel * PANEL, stride, edge);
     });

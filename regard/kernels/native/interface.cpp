@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 5;
+constexpr int32_t INTERFACE = 6;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -135,8 +135,8 @@ REGARD_API void regard_rectified_backward(const Rectified* asked, int64_t thread
   sum_up(asked->sums, blocks, asked->width);
 }
 
-REGARD_API void regard_normed(const Normed* asked, int64_t rows, int64_t threads) {
-  deal(rows, threads, [&](int64_t from, int64_t to) { used->normed(*asked, from, to); });
+REGARD_API void regard_normed(const Normed* asked, int64_t threads) {
+  deal(asked->rows, threads, [&](int64_t from, int64_t to) { used->normed(*asked, from, to); });
 }
 
 REGARD_API void regard_normed_backward(const NormedBackward* asked, int64_t threads) {
@@ -250,5 +250,33 @@ REGARD_API int32_t regard_loss(const Loss* asked, int64_t threads) {
     half.loss_scale(*asked, start, rows, room.at);
     deal(panels, threads, [&](int64_t from, int64_t to) { half.loss_words(*asked, start, rows, from, to, room.at); });
   }
+  return 1;
+}
+
+namespace {
+template <class Asked>
+const Asked* as(const Call& call) {
+  return static_cast<const Asked*>(call.asked);
+}
+
+int32_t run(const Call& call, int64_t threads) {
+  switch (call.kind) {
+    case Call::PRODUCT: return regard_product(as<Product>(call), threads);
+    case Call::TURNED: return regard_turned_product(as<Turned>(call), threads);
+    case Call::RECTIFIED: return regard_rectified(as<Rectified>(call), threads), 1;
+    case Call::RECTIFIED_BACKWARD: return regard_rectified_backward(as<Rectified>(call), threads), 1;
+    case Call::NORMED: return regard_normed(as<Normed>(call), threads), 1;
+    case Call::NORMED_BACKWARD: return regard_normed_backward(as<NormedBackward>(call), threads), 1;
+    case Call::ATTENTION: return regard_attention(as<Attention>(call), threads);
+    case Call::ATTENTION_BACKWARD: return regard_attention_backward(as<Attention>(call), threads);
+  }
+  return 0;
+}
+}  // namespace
+
+// Several calls, one after the other: whoever makes them asks for Python's lock only once.
+REGARD_API int32_t regard_calls(const Call* calls, int64_t count, int64_t threads) {
+  for (int64_t index = 0; index < count; ++index)
+    if (!run(calls[index], threads)) return 0;
   return 1;
 }

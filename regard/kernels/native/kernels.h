@@ -44,7 +44,7 @@ struct Rectified {
 // out = norm(states + dropped(product + shift)) · gain + bias.
 struct Normed {
   Chance chance;
-  int64_t width, narrow;
+  int64_t rows, width, narrow;
   float epsilon;
   const void* product;
   const float* states;
@@ -175,6 +175,7 @@ struct Product {
   int64_t rows, inner, columns;
   int64_t turned;                 // whether the weight is (columns, inner) instead of (inner, columns)
   int64_t narrow_in, narrow_out;  // whether they are bfloat16 in memory, too
+  int64_t adds;                   // whether the product is added to what is there; only to floats
   const void* in;
   const float* weight;
   const float* bias;  // (columns) or null
@@ -189,6 +190,14 @@ struct Turned {
   const void* in;      // (R, inputs)
   float* of_weight;    // (outputs, inputs) or null
   float* of_bias;      // (outputs) or null
+};
+
+// One of several calls that are made in a row.
+struct Call {
+  enum Kind : int64_t { PRODUCT, TURNED, RECTIFIED, RECTIFIED_BACKWARD, NORMED, NORMED_BACKWARD, ATTENTION,
+                        ATTENTION_BACKWARD };
+  Kind kind;
+  const void* asked;  // what the kind says
 };
 
 // Products of bfloat16 numbers, where the processor has instructions for them.
