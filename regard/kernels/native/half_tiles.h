@@ -4,7 +4,7 @@
 
 static constexpr int TALL = 6;    // 24 sums: with a row of the panel they fill the registers
 static constexpr int ACROSS = 4;  // vectors of a panel
-static constexpr int64_t AHEAD = 16;  // rows that are called for before they are packed: most come from far away
+static constexpr int64_t AHEAD = 16;  // rows that are called for before they are packed: many come from far away
 
 typedef uint32_t __attribute__((aligned(2), may_alias)) Pair;  // neighbours along the sum, the first in the lower half
 
@@ -183,6 +183,9 @@ template <class Number>
 static void lay_rows(const Number* from, int64_t stride, int64_t rows, int64_t inner, Pair* to) {
   int64_t pairs = pairs_of(inner);
   for (int64_t row = 0; row < rows; ++row, from += stride, to += pairs)
-    for (int64_t pair = 0; pair < pairs; pair += 16)
+    for (int64_t pair = 0; pair < pairs; pair += 16) {
+      for (int64_t line = 0; line < 32; line += 64 / sizeof(Number))
+        __builtin_prefetch(from + AHEAD * stride + 2 * pair + line);
       _mm512_mask_storeu_epi32(to + pair, up_to(pairs - pair), row_pairs(from + 2 * pair, inner - 2 * pair));
+    }
 }
