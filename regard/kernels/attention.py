@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.kernels.calls import checked, library, serves, threads
 from regard.kernels.library import Attended
-from regard.kernels.products import factor, product, product_gradients, widened
+from regard.kernels.products import factor, in_half, product, product_gradients, widened
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""
@@ -96,7 +96,7 @@ def attention_within(
     """The same for states (B, N, D) that look at each other: (B, N, H · E).
 
     Weight and bias of the projections to queries, and to keys beside values, are given: there is one product for all of
-    them, and the kernel adds the biases.
+    them, and the kernel adds the biases where the product does not.
     """
     return _AttentionWithin.apply(states, *query, *joined, mask, how)  # type: ignore[no-untyped-call]
 
@@ -210,9 +210,10 @@ class _AttentionWithin(torch.autograd.Function):
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
         inputs, joined = factor(states), factor(torch.cat((query_weight, weight)))
-        made = product(inputs, joined)
+        ctx.shifted = in_half()  # native products add biases for nothing, and before they round
+        made = product(inputs, joined, torch.cat((query_bias, bias)) if ctx.shifted else None)
         places = Place.beside(made, len(query_weight))
-        asked = asked_attention(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
+        asked = asked_attention(ctx.sizes, places, made.dtype, mask, how, None if ctx.shifted else (query_bias, bias))
         context, softmax = _forward(asked, made)
         ctx.save_for_backward(inputs, joined, query_bias, bias, mask, made, softmax)
         return context
@@ -222,7 +223,8 @@ class _AttentionWithin(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, joined, query_bias, bias, mask, made, softmax = ctx.saved_tensors
         width, of_made = len(query_bias), torch.empty_like(made)
-        asked = asked_attention(ctx.sizes, Place.beside(made, width), made.dtype, mask, ctx.how, (query_bias, bias))
+        biases = None if ctx.shifted else (query_bias, bias)
+        asked = asked_attention(ctx.sizes, Place.beside(made, width), made.dtype, mask, ctx.how, biases)
         sums = [bias.new_empty(inputs.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
         _backward(asked, softmax, gradient.contiguous(), Place.beside(of_made, width))

@@ -177,14 +177,14 @@ class _AttendedWithin(torch.autograd.Function):
         around, mask, how = Around(*rest[:6]), rest[6], rest[7]
         rows, items, _ = states.shape
         ctx.sizes, ctx.how = (rows, items, items, len(query_weight)), how
-        joined = torch.cat((query_weight, weight))
+        joined, shift = torch.cat((query_weight, weight)), torch.cat((query_bias, bias))
         made = states.new_empty(rows, items, len(joined), dtype=torch.bfloat16)
         places = Place.beside(made, len(query_weight))
-        asked = asked_attention(ctx.sizes, places, made.dtype, mask, how, (query_bias, bias))
+        asked = asked_attention(ctx.sizes, places, made.dtype, mask, how)
         context, softmax = ask_forward(asked, made)
         way = _way_out(states, context, around)
         call_all(
-            (Kind.PRODUCT, asked_product(states, joined, None, made, turned=True)),
+            (Kind.PRODUCT, asked_product(states, joined, shift, made, turned=True)),
             (Kind.ATTENTION, asked),
             (Kind.PRODUCT, way.product),
             (Kind.NORMED, way.norm),
@@ -202,7 +202,7 @@ class _AttendedWithin(torch.autograd.Function):
         gradient, needed = gradient.contiguous(), ctx.needs_input_grad
         back = _way_back(gradient, context, outer, (kept[0], kept[1], kept[2]), ctx.chance, learns=needed[5])
         width, of_made = len(query_bias), torch.empty_like(made)
-        asked = asked_attention(ctx.sizes, Place.beside(made, width), made.dtype, mask, ctx.how, (query_bias, bias))
+        asked = asked_attention(ctx.sizes, Place.beside(made, width), made.dtype, mask, ctx.how)
         sums = [bias.new_empty(states.size(0), len(one)) for one in (query_bias, bias)]
         asked.query_sums, asked.key_sums = (one.data_ptr() for one in sums)
         ask_backward(asked, softmax, back.of_inside, Place.beside(of_made, width))

@@ -55,9 +55,9 @@ def projected(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return _Projected.apply(states, weight, bias)  # type: ignore[no-untyped-call]
 
 
-def product(inputs: Tensor, weight: Tensor) -> Tensor:
-    """x Wᵀ of factors that kernels serve, in the precision that products are made in."""
-    return _product(inputs, weight, None) if in_half() else functional.linear(inputs, weight)
+def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b of factors that kernels serve, in the precision that products are made in."""
+    return _product(inputs, weight, bias) if in_half() else functional.linear(inputs, weight, bias)
 
 
 def product_gradients(

@@ -91,27 +91,31 @@ def spied(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("make", "used"),
+    ("make", "in_halves", "by_torch"),
     [
-        (encoder_layer, ("attention", "normed", "rectified", "product", "turned_product")),
-        (system, ("attention", "peaked", "loss", "product")),
+        (encoder_layer, {"calls"}, {"attention", "normed", "rectified"}),
+        (system, {"attention", "loss", "product"}, {"attention", "peaked"}),  # with the norm before each part
     ],
 )
 def test_kernels_change_no_more_than_half_precision_does(
     kernels: ctypes.CDLL,
     make: Callable[[], tuple[nn.Module, Loss]],
-    used: tuple[str, ...],
+    in_halves: set[str],
+    by_torch: set[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Against single precision, with kernels and without: both are as far from it as products in half precision are."""
+    """Against single precision, with kernels and without: both are as far from it as products in half precision are.
+
+    Which kernels are asked depends on whether they make the products, too.
+    """
     module, loss = make()
     exact = loss()
     wanted = gradients(module, exact)
-    counted = {name: spied(name, monkeypatch) for name in used}
+    used = in_halves if kernels.regard_has_half() else by_torch
+    counted = {name: spied(name, monkeypatch) for name in in_halves | by_torch}
     ours = in_half(loss)
     found = gradients(module, ours)
-    unused = {"peaked"} if kernels.regard_has_half() else {"loss", "product", "turned_product"}
-    assert {name for name, calls in counted.items() if not calls} == unused & set(used)
+    assert {name for name, calls in counted.items() if calls} == used
     monkeypatch.setenv("REGARD_KERNELS", "off")
     loaded.cache_clear()
     theirs = in_half(loss)
@@ -130,20 +134,44 @@ def halves(*shapes: tuple[int, ...]) -> list[Tensor]:
     return [torch.randn(shape, generator=generator).to(HALF).requires_grad_() for shape in shapes]
 
 
-def assert_rounded_once(made: Callable[..., Tensor], given: list[Tensor]) -> None:
-    """Values and gradients in half precision are the nearest ones to those of the same numbers in single precision."""
+def assert_nearest(found: Tensor, wide: Tensor, slack: float) -> None:
+    """What is found is the nearest number to a wide one, or to one that is no further from it than the slack."""
+    found, wide = found.detach(), wide.detach()
+    assert ((wide - slack).to(found.dtype) <= found).all()
+    assert (found <= (wide + slack).to(found.dtype)).all()
+
+
+def assert_rounded_once(made: Callable[..., Tensor], given: list[Tensor], slack: float = 0.0) -> None:
+    """Values and gradients in half precision are the nearest ones to those of the same numbers in single precision.
+
+    `slack` is for sums of single precision that are made in another order.
+    """
     wide = [one.detach().float().requires_grad_() for one in given]
     ours, expected = made(*given), made(*wide)
     assert ours.dtype is HALF
-    assert torch.equal(ours, expected.to(HALF))
+    assert_nearest(ours, expected, slack)
     errors = torch.randn(ours.shape, generator=torch.Generator().manual_seed(8)).to(HALF)
     found = torch.autograd.grad(ours, given, errors)
     wanted = torch.autograd.grad(expected, wide, errors.float())
     for one, other in zip(found, wanted, strict=True):
-        assert torch.equal(one, other.to(one.dtype))
+        assert_nearest(one, other, slack)
 
 
-@pytest.mark.parametrize("size", [(2, 5, 7, 4, 4, 32), (1, 1, 1, 1, 1, 1), (2, 20, 20, 4, 2, 16), (2, 70, 40, 2, 1, 9)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (2, 5, 7, 4, 4, 32),
+        (1, 1, 1, 1, 1, 1),
+        (2, 20, 20, 4, 2, 16),
+        (2, 70, 40, 2, 1, 9),
+        (3, 14, 14, 4, 4, 32),
+        (2, 1, 17, 2, 2, 32),
+        (2, 33, 33, 2, 2, 64),
+        (1, 70, 40, 1, 1, 32),
+        (1, 40, 70, 1, 1, 96),
+        (2, 16, 16, 4, 2, 32),
+    ],
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_rounds_once(kernels: ctypes.CDLL, size: tuple[int, ...], causal: bool) -> None:
     rows, queries, keys, heads, key_heads, width = size
@@ -152,7 +180,7 @@ def test_attention_rounds_once(kernels: ctypes.CDLL, size: tuple[int, ...], caus
     given = halves((rows, queries, heads * width), (rows, keys, 2 * key_heads * width))
     assert attends(given[0], given[1], mask, how)
     assert not attends(given[0], given[1].float(), mask, how)
-    assert_rounded_once(lambda query, joined: attention(query, joined, mask, how), given)
+    assert_rounded_once(lambda query, joined: attention(query, joined, mask, how), given, slack=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 16), (4, 33), (2, 3, 48), (130, 65)])

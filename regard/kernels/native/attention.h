@@ -127,6 +127,11 @@ struct Softmax {
   Softmax(const Attention& asked, int64_t row, int64_t head, int64_t query)
       : largest(asked.softmax + (row * asked.heads + head) * 2 * asked.queries + query),
         inverse(largest + asked.queries) {}
+  Softmax from(int64_t query) const {
+    Softmax other = *this;
+    other.largest += query, other.inverse += query;
+    return other;
+  }
 };
 
 // Scores of `count` queries become weights.

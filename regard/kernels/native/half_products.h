@@ -76,16 +76,19 @@ static void multiply_some(const Product& asked, int64_t from, int64_t to, const 
     (asked.narrow_out ? multiply_rows<float, Half> : multiply_rows<float, float>)(asked, from, to, packed, room);
 }
 
-// Adds up pairs with themselves: times ones.
+// Adds up pairs with themselves: times ones. Vectors take turns, because each sum waits for itself.
 static void add_columns(const Pair* zipped, int64_t pairs, bool starts, int64_t columns, float* sums) {
   Edge edge(columns);
   const __m512i ones = _mm512_set1_epi32(0x3f803f80);
-  for (int c = 0; c < ACROSS; ++c) {
-    __m512 total = starts ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(edge.of[c], sums + 16 * c);
-    for (int64_t pair = 0; pair < pairs; ++pair)
-      REGARD_ADD_PAIRS(total, _mm512_loadu_si512(zipped + pair * PANEL + 16 * c), ones);
-    put_some(sums + 16 * c, total, edge.of[c]);
-  }
+  __m512 total[ACROSS];
+#pragma GCC unroll 4
+  for (int c = 0; c < ACROSS; ++c)
+    total[c] = starts ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(edge.of[c], sums + 16 * c);
+  for (int64_t pair = 0; pair < pairs; ++pair, zipped += PANEL)
+#pragma GCC unroll 4
+    for (int c = 0; c < ACROSS; ++c) REGARD_ADD_PAIRS(total[c], _mm512_loadu_si512(zipped + 16 * c), ones);
+#pragma GCC unroll 4
+  for (int c = 0; c < ACROSS; ++c) put_some(sums + 16 * c, total[c], edge.of[c]);
 }
 
 static int64_t turned_room(const Turned& asked) {

@@ -4,6 +4,7 @@
 
 static constexpr int TALL = 6;    // 24 sums: with a row of the panel they fill the registers
 static constexpr int ACROSS = 4;  // vectors of a panel
+static constexpr int64_t AHEAD = 16;  // rows that are called for before they are packed: many come from far away
 
 typedef uint32_t __attribute__((aligned(2), may_alias)) Pair;  // neighbours along the sum, the first in the lower half
 
@@ -16,6 +17,8 @@ struct Left {
 static inline __mmask16 up_to(int64_t count) {
   return count >= 16 ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1);
 }
+
+static inline __mmask32 some_of(int64_t count) { return count >= 32 ? ~0u : count <= 0 ? 0 : (1u << count) - 1; }
 
 // Which columns of a panel there are.
 struct Edge {
@@ -116,8 +119,7 @@ static inline __m512i row_pairs(const float* from, int64_t count) {
   return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 static inline __m512i row_pairs(const Half* from, int64_t count) {
-  __mmask32 some = count >= 32 ? ~0u : (1u << count) - 1;
-  return _mm512_maskz_loadu_epi16(some, from);
+  return _mm512_maskz_loadu_epi16(some_of(count), from);
 }
 
 // 16 pairs of what lies in two rows, one above the other.
@@ -126,24 +128,39 @@ static inline __m512i zipped_lanes(__m512 upper, __m512 lower) {
                                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(lower, upper));
 }
-static inline __m512i zipped(const float* upper, const float* lower, __mmask16 in_upper, __mmask16 in_lower) {
-  return zipped_lanes(_mm512_maskz_loadu_ps(in_upper, upper), _mm512_maskz_loadu_ps(in_lower, lower));
+
+// 32 columns of two rows as pairs. Whole vectors of half precision are shuffled as they are.
+static inline void zip_columns(const float* upper, const float* lower, __mmask32 in_upper, __mmask32 in_lower,
+                               Pair* to) {
+  for (int c = 0; c < 32; c += 16) {
+    __m512 first = _mm512_maskz_loadu_ps(static_cast<__mmask16>(in_upper >> c), upper + c);
+    __m512 second = _mm512_maskz_loadu_ps(static_cast<__mmask16>(in_lower >> c), lower + c);
+    _mm512_storeu_si512(to + c, zipped_lanes(first, second));
+  }
 }
-static inline __m512i zipped(const Half* upper, const Half* lower, __mmask16 in_upper, __mmask16 in_lower) {
-  __m512i first = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in_upper, upper));
-  __m512i second = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in_lower, lower));
-  return _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+static inline void zip_columns(const Half* upper, const Half* lower, __mmask32 in_upper, __mmask32 in_lower, Pair* to) {
+  const __m512i left = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                        5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i right = _mm512_add_epi16(left, _mm512_set1_epi16(16));
+  __m512i first = _mm512_maskz_loadu_epi16(in_upper, upper), second = _mm512_maskz_loadu_epi16(in_lower, lower);
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, left, second));
+  _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(first, right, second));
 }
 
 // A panel of a right factor that is summed over its rows: (rows, columns ≤ PANEL) → (pairs, PANEL), with zeros.
 template <class Number>
 static void zip_panel(const Number* from, int64_t stride, int64_t rows, int64_t columns, Pair* to) {
-  for (int64_t row = 0; row < rows; row += 2, from += 2 * stride, to += PANEL)
-    for (int64_t c = 0; c < PANEL; c += 16) {
-      __mmask16 some = up_to(columns - c);
-      const Number* lower = row + 1 < rows ? from + stride : from;
-      _mm512_storeu_si512(to + c, zipped(from + c, lower + c, some, row + 1 < rows ? some : __mmask16{0}));
+  const __mmask32 some[2] = {some_of(columns), some_of(columns - 32)};
+  int64_t row = 0;
+  for (; row + 1 < rows; row += 2, from += 2 * stride, to += PANEL) {
+    for (int64_t column = 0; column < PANEL; column += 64 / sizeof(Number)) {
+      __builtin_prefetch(from + AHEAD * stride + column);
+      __builtin_prefetch(from + (AHEAD + 1) * stride + column);
     }
+    for (int c = 0; c < 2; ++c) zip_columns(from + 32 * c, from + stride + 32 * c, some[c], some[c], to + 32 * c);
+  }
+  if (row < rows)
+    for (int c = 0; c < 2; ++c) zip_columns(from + 32 * c, from + 32 * c, some[c], 0, to + 32 * c);
 }
 
 // A panel of a right factor that is summed over its columns: (rows ≤ PANEL, inner) → (pairs, PANEL), with zeros.
@@ -166,6 +183,9 @@ template <class Number>
 static void lay_rows(const Number* from, int64_t stride, int64_t rows, int64_t inner, Pair* to) {
   int64_t pairs = pairs_of(inner);
   for (int64_t row = 0; row < rows; ++row, from += stride, to += pairs)
-    for (int64_t pair = 0; pair < pairs; pair += 16)
+    for (int64_t pair = 0; pair < pairs; pair += 16) {
+      for (int64_t line = 0; line < 32; line += 64 / sizeof(Number))
+        __builtin_prefetch(from + AHEAD * stride + 2 * pair + line);
       _mm512_mask_storeu_epi32(to + pair, up_to(pairs - pair), row_pairs(from + 2 * pair, inner - 2 * pair));
+    }
 }

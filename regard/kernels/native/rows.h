@@ -22,25 +22,39 @@ static inline Lanes kept(const Chance& chance, Words bits) {
   return reinterpret_cast<Integers>(bits) < static_cast<int32_t>(chance.limit) ? Lanes{} : all(chance.scale);
 }
 
+// visit(column, count) for all vectors of a row. Those that are whole are told so by a constant, of which nothing is left.
+template <class Visit>
+static inline __attribute__((always_inline)) void by_vectors(int64_t width, Visit visit) {
+  int64_t column = 0;
+  for (; column + LANES <= width; column += LANES) visit(column, LANES);
+  if (column < width) visit(column, width - column);
+}
+
 // visit(column, count, factors) for all columns of a row.
 template <class Visit>
-static inline void drawn(const Chance& chance, int64_t row, int64_t width, Visit visit) {
-  if (!chance.limit) {
-    for (int64_t column = 0; column < width; column += LANES)
-      visit(column, smaller(LANES, width - column), all(1.0f));
-    return;
-  }
+static inline __attribute__((always_inline)) void drawn(const Chance& chance, int64_t row, int64_t width, Visit visit) {
+  if (!chance.limit)
+    return by_vectors(width, [&](int64_t column, int64_t count)
+                                 __attribute__((always_inline)) { visit(column, count, all(1.0f)); });
   uint64_t word = static_cast<uint64_t>(row) * static_cast<uint64_t>((width + 31) / 32 * 16);
-  for (int64_t block = 0; block < width; block += 32, word += 16)
+  auto bits_of = [&](int64_t place) {
+    uint64_t number = word + static_cast<uint64_t>(place);
+    return mixed(chance, static_cast<uint32_t>(number >> 32), static_cast<uint32_t>(number));
+  };
+  int64_t block = 0;
+  for (; block + 32 <= width; block += 32, word += 16)
     for (int64_t part = 0; part < 16; part += LANES) {
-      int64_t column = block + part;
-      if (column >= width) break;
-      uint64_t number = word + static_cast<uint64_t>(part);
-      Words bits = mixed(chance, static_cast<uint32_t>(number >> 32), static_cast<uint32_t>(number));
-      visit(column, smaller(LANES, width - column), kept(chance, bits & 0xffff));
-      column += 16;
-      if (column < width) visit(column, smaller(LANES, width - column), kept(chance, bits >> 16));
+      Words bits = bits_of(part);
+      visit(block + part, LANES, kept(chance, bits & 0xffff));
+      visit(block + part + 16, LANES, kept(chance, bits >> 16));
     }
+  for (int64_t part = 0; part < 16 && block + part < width; part += LANES) {
+    int64_t column = block + part;
+    Words bits = bits_of(part);
+    visit(column, smaller(LANES, width - column), kept(chance, bits & 0xffff));
+    column += 16;
+    if (column < width) visit(column, smaller(LANES, width - column), kept(chance, bits >> 16));
+  }
 }
 
 static void dropped(const Dropped& asked, int64_t from, int64_t to) {
@@ -49,11 +63,11 @@ static void dropped(const Dropped& asked, int64_t from, int64_t to) {
     const float* states = asked.states ? asked.states + row * asked.width : nullptr;
     float* out = asked.out + row * asked.width;
     if (states)
-      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
         put(out + column, take(states + column, count) + take(result + column, count) * factors, count);
       });
     else
-      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
         put(out + column, take(result + column, count) * factors, count);
       });
   }
@@ -64,7 +78,7 @@ static void rectified_rows(const Rectified& asked, int64_t from, int64_t to) {
   for (int64_t row = from; row < to; ++row) {
     const Number* in = static_cast<const Number*>(asked.in) + row * asked.width;
     Number* out = static_cast<Number*>(asked.out) + row * asked.width;
-    drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) {
+    drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
       Lanes value = take(in + column, count) + take(asked.bias + column, count);
       put(out + column, (value < Lanes{} ? Lanes{} : value) * factors, count);  // NaN stays NaN
     });
@@ -85,13 +99,13 @@ static void rectified_backward_blocks(const Rectified& asked, int64_t from, int6
     for (int64_t column = 0; column < width; ++column) sums[column] = 0;
     int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
     for (int64_t row = block * BLOCK; row < end; ++row)
-      for (int64_t column = 0; column < width; column += LANES) {
-        int64_t count = smaller(LANES, width - column), place = row * width + column;
+      by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
+        int64_t place = row * width + column;
         Lanes value = take(gradient + place, count) * asked.chance.scale;
         value = take(in + place, count) <= Lanes{} ? Lanes{} : value;
         put(out + place, value, count);
         put(sums + column, take(sums + column, count) + value, count);
-      }
+      });
   }
 }
 
@@ -109,7 +123,7 @@ static void normed_rows(const Normed& asked, int64_t from, int64_t to) {
     float* standard = asked.standard + row * width;
     float* out = asked.out + row * width;
     Lanes total = {};
-    drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
+    drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
       Lanes result = take(product + column, count) + take(asked.shift + column, count);
       Lanes value = take(states + column, count) + result * factors;
       put(standard + column, value, count);
@@ -117,20 +131,18 @@ static void normed_rows(const Normed& asked, int64_t from, int64_t to) {
     });
     float mean = sum(total) * share;
     Lanes squares = {};
-    for (int64_t column = 0; column < width; column += LANES) {
-      int64_t count = smaller(LANES, width - column);
+    by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
       Lanes apart = take(standard + column, count) - mean;
       if (count < LANES) apart = only(apart, count);
       squares += apart * apart;
-    }
+    });
     float inverse = 1.0f / __builtin_sqrtf(sum(squares) * share + asked.epsilon);
     asked.inverse[row] = inverse;
-    for (int64_t column = 0; column < width; column += LANES) {
-      int64_t count = smaller(LANES, width - column);
+    by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
       Lanes value = (take(standard + column, count) - mean) * inverse;
       put(standard + column, value, count);
       put(out + column, value * take(asked.gain + column, count) + take(asked.bias + column, count), count);
-    }
+    });
   }
 }
 
@@ -149,18 +161,17 @@ static void normed_backward_row(const NormedBackward& asked, int64_t row, float*
   const float* standard = asked.standard + row * width;
   float* of_states = asked.of_states + row * width;
   Lanes total = {}, along = {};
-  for (int64_t column = 0; column < width; column += LANES) {
-    int64_t count = smaller(LANES, width - column);
+  by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
     Lanes given = take(gradient + column, count), made = take(standard + column, count);
     Lanes inner = given * take(asked.gain + column, count);
     total += inner;
     along += inner * made;
     add_to(of_gain + column, given * made, count);
     add_to(of_bias + column, given, count);
-  }
+  });
   float mean = sum(total) * share, slope = sum(along) * share;
   Number* of_product = asked.of_product ? static_cast<Number*>(asked.of_product) + row * width : nullptr;
-  drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) {
+  drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
     Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
     Lanes value = (inner - mean - take(standard + column, count) * slope) * inverse;
     put(of_states + column, value, count);

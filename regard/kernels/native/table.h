@@ -8,9 +8,13 @@ static const HalfKernels HALF = {
 #endif
 
 static const Kernels TABLE = {
-    REGARD_NAME,     dropped,        rectified, rectified_backward, normed,
-    normed_backward, attention_room, attention, attention_backward, peaked,
-    gated,           compared,       summed,    chosen,
+    REGARD_NAME, dropped, rectified, rectified_backward, normed, normed_backward,
+#if defined(REGARD_BFLOAT16)
+    half_attention_room, half_attention, half_attention_backward,
+#else
+    attention_room, attention, attention_backward,
+#endif
+    peaked, gated, compared, summed, chosen,
 #if defined(REGARD_BFLOAT16)
     &HALF,
 #else

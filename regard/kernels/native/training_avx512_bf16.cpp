@@ -17,6 +17,7 @@ namespace avx512_bf16 {
 #include "attention.h"
 #include "search.h"
 #include "half_tiles.h"
+#include "half_attention.h"
 #include "half_products.h"
 #include "half_loss.h"
 #include "table.h"
