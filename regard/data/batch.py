@@ -73,27 +73,34 @@ class Batch:
         return int(self.mask.sum())
 
 
-def pad(rows: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one right-padded matrix (B, N), with its mask."""
-    lengths = [len(row) for row in rows]
-    ids = np.full((len(rows), max(lengths, default=0)), PAD, dtype=np.int64)
-    mask = np.zeros(ids.shape, dtype=bool)
-    for index, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        ids[index, :length] = row
-        mask[index, :length] = True
-    return torch.from_numpy(ids), torch.from_numpy(mask)
+def pad(
+    rows: Sequence[Sequence[int] | np.ndarray], *, before: int | None = None, after: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Rows of ids, each with what stands before and after it, as one right-padded matrix (B, N), with its mask."""
+    first = 0 if before is None else 1
+    ends = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + first
+    lengths = ends if after is None else ends + 1
+    ids = np.full((len(rows), lengths.max(initial=0)), PAD, dtype=np.int64)
+    places = np.arange(ids.shape[1])
+    if len(rows):
+        ids[(places >= first) & (places < ends[:, None])] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+    if before is not None:
+        ids[:, 0] = before
+    if after is not None:
+        ids[np.arange(len(rows)), ends] = after
+    return torch.from_numpy(ids), torch.from_numpy(places < lengths[:, None])
 
 
 def source_ids(rows: Sequence[Sequence[int] | np.ndarray]) -> Ids:
     """Plain token rows as a source. END marks where the text stops, so that no source is empty."""
-    ids, mask = pad([[*row, END] for row in rows])
+    ids, mask = pad(rows, after=END)
     return Ids(ids=ids.unsqueeze(-1), mask=mask)
 
 
 def make_batch(sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int] | np.ndarray]) -> Batch:
     """One batch of an encoder-decoder with a single text source."""
-    inputs, mask = pad([[START, *row] for row in targets])
-    outputs, _ = pad([[*row, END] for row in targets])
+    inputs, mask = pad(targets, before=START)
+    outputs, _ = pad(targets, after=END)
     return Batch(sources={"source": source_ids(sources)}, inputs=inputs, outputs=outputs, mask=mask)
 
 

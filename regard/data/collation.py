@@ -116,7 +116,8 @@ class SourceTexts:
         if self.text:
             plain = source_ids(rows["source"])
             factors = [source_ids(rows[name]).ids for name in self.factor_streams]
-            sources["source"] = Ids(ids=torch.cat((plain.ids, *factors), dim=-1), mask=plain.mask)
+            ids = torch.cat((plain.ids, *factors), dim=-1) if factors else plain.ids
+            sources["source"] = Ids(ids=ids, mask=plain.mask)
         values = torch.tensor(
             np.array(rows["attributes"]) if self.attributes else np.zeros((count, 0)), dtype=torch.long
         )
@@ -226,8 +227,8 @@ class TextCollation(TargetCollation):
 
     def batch(self, rows: Rows, keys: Sequence[Key]) -> Batch:  # noqa: ARG002
         targets = rows["target"]
-        inputs, mask = pad([[START, *row] for row in targets])
-        outputs, _ = pad([[*row, END] for row in targets])
+        inputs, mask = pad(targets, before=START)
+        outputs, _ = pad(targets, after=END)
         return Batch(sources=self.source.sources(rows, len(targets)), inputs=inputs, outputs=outputs, mask=mask)
 
 

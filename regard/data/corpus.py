@@ -105,8 +105,8 @@ class StoreCorpus:
 
     def batch(self, rows: Indices, epoch: int | None) -> Batch:
         """Some examples as tensors; with an epoch, in its segmentation, with its random choices and its noise."""
-        numbers = [int(row) for row in rows]
-        streams = {name: [self._ids(name, row, epoch) for row in numbers] for name in self.collation.streams}
+        numbers = rows.tolist()
+        streams = {name: self._ids(name, rows, epoch) for name in self.collation.streams}
         keys = [(self.seed, NO_EPOCH if epoch is None else epoch, row) for row in numbers]
         if epoch is None or self.corruption is None:
             return self.collation.batch(streams, keys)
@@ -114,8 +114,10 @@ class StoreCorpus:
         noisy = self.corruption.sources(streams, source.factor_streams, source.text.size if source.text else 0, keys)
         return self.corruption.inputs(self.collation.batch(noisy, keys), keys)
 
-    def _ids(self, stream: str, row: int, epoch: int | None) -> Sequence[int] | npt.NDArray[np.int32]:
-        ids = self.store.ids(stream, row)
+    def _ids(self, stream: str, rows: Indices, epoch: int | None) -> Sequence[Sequence[int] | npt.NDArray[np.int32]]:
+        found = self.store.rows(stream, rows)
         if epoch is None or self.redraw is None:
-            return ids
-        return self.redraw(stream, ids.tolist(), (self.seed, epoch, row, int(stream == "target")))
+            return found
+        drawn, which = self.redraw, int(stream == "target")
+        pairs = zip(rows.tolist(), found, strict=True)
+        return [drawn(stream, ids.tolist(), (self.seed, epoch, row, which)) for row, ids in pairs]

@@ -112,6 +112,14 @@ class Store:
         ids: Ids = self._arrays[f"{name}.ids.npy"][offsets[index] : offsets[index + 1]]
         return ids
 
+    def rows(self, name: str, indices: npt.NDArray[np.integer]) -> list[Ids]:
+        """The same of several examples."""
+        for index in (indices.min(), indices.max()) if len(indices) else ():
+            self._expect(int(index))
+        offsets, ids = self._arrays[f"{name}.offsets.npy"], self._arrays[f"{name}.ids.npy"]
+        bounds = zip(offsets[indices].tolist(), offsets[indices + 1].tolist(), strict=True)
+        return [ids[first:last] for first, last in bounds]
+
     def lengths(self, name: str) -> Counts:
         """How many ids each example has in a stream."""
         lengths: Counts = np.diff(self._arrays[f"{name}.offsets.npy"])

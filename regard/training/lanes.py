@@ -36,15 +36,14 @@ class Lanes:
 
     def learn(
         self,
-        module: nn.Module,
+        parameters: Sequence[nn.Parameter],
         lessons: Sequence[Callable[[], Learned]],
         chances: Sequence[torch.Generator],
         factor: float,
     ) -> list[Lost]:
-        """Add `factor` times the gradients of all lessons to those of a module; each lane has its generator."""
+        """Add `factor` times the gradients of all lessons to those of parameters; each lane has its generator."""
         if self._others is None:
             return [_backward(lesson(), factor) for lesson in lessons]
-        parameters = [one for one in module.parameters() if one.requires_grad]
         drawn = zip(lessons, chances[: len(lessons)], strict=True)  # the last of a batch may be fewer than lanes
         works = [partial(_gradients, *one, factor, parameters) for one in drawn]
         found = self._each(works)
@@ -102,10 +101,20 @@ def _gradients(
 
 def add_gradients(parameters: Sequence[nn.Parameter], found: Iterable[Sequence[Tensor | None]]) -> None:
     """Add the gradients that each lane has found to those of the parameters, in their order."""
+    by_count: dict[int, list[tuple[nn.Parameter, list[Tensor]]]] = {}
     for parameter, *gradients in zip(parameters, *found, strict=True):
         known = [one for one in gradients if one is not None]
-        if not known:
+        by_count.setdefault(len(known), []).append((parameter, known))
+    for count, some in by_count.items():
+        lanes = [[known[lane] for _, known in some] for lane in range(count)]
+        if not lanes:
             continue
         # Not written over: what torch gives may be another parameter's gradient, too.
-        total = reduce(torch.add, known) if len(known) > 1 else known[0].clone()
-        parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
+        totals = reduce(_sums, lanes) if count > 1 else [one.clone() for one in lanes[0]]
+        for (parameter, _), total in zip(some, totals, strict=True):
+            parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
+
+
+def _sums(some: list[Tensor], others: list[Tensor]) -> list[Tensor]:
+    """Of many tensors, in one call."""
+    return list(torch._foreach_add(some, others))

@@ -29,6 +29,7 @@ from regard.training.checkpoints import Checkpoints
 from regard.training.contracts import Corpus, Outcome, Verdict
 from regard.training.events import Ended, Event, Observer, Saved, Skipped, Started, Validated
 from regard.training.finite import ADVICE, check_finite
+from regard.training.garbage import set_aside
 from regard.training.groups import groups
 from regard.training.interrupt import Interrupted, heeding_signals
 from regard.training.lanes import Lanes
@@ -96,7 +97,7 @@ class Trainer:
             damages = self.resume()
             total = self.expected_steps()
             self.tell(Started(self.progress, total, self.estimate(total), tuple(damages)))
-            with self.interrupt.held():
+            with self.interrupt.held(), set_aside():
                 reason = self.learn()
                 self.tell(Ended(self.progress, reason))
                 return Outcome(self.progress, reason)
@@ -187,7 +188,7 @@ class Trainer:
                     raise self.unknown_id(step, at, error) from error
                 if not out_of_memory(error):
                     raise
-                self.optimizer.zero_grad(set_to_none=True)
+                self.learner.forget()
                 if finer >= FINEST or self.processes.world > 1:
                     tokens, split = sum(part.tokens for part in parts), ", however it is split" if finer > 1 else ""
                     raise self.no_memory(f"a batch of {tokens:,} tokens does not fit{split}") from error
@@ -198,7 +199,7 @@ class Trainer:
         world, lanes = self.processes.world, self.lanes.count
         seed_all(step_seed(self.settings.seed, step, self.processes.rank))
         chances = step_chances(self.settings.seed, step, lanes)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.learner.forget()
         (count,) = self.processes.sums(sum(part.tokens for part in parts))
         if not count:
             return 0, 0.0, 0.0
@@ -206,7 +207,7 @@ class Trainer:
         for start in range(0, len(parts), lanes):
             with self.learner.collecting(last=start + lanes >= len(parts)):
                 lessons = [partial(self.learned, part, step) for part in parts[start : start + lanes]]
-                for lost in self.lanes.learn(self.learner.system, lessons, chances, world / count):
+                for lost in self.lanes.learn(self.learner.learning, lessons, chances, world / count):
                     total += lost.sum
                     likelihood += lost.likelihood
         total, likelihood = self.processes.sums(total, likelihood)

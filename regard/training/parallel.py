@@ -7,6 +7,7 @@ hold whole tensors under the names of the system, so that a training may change 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -54,17 +55,26 @@ class Learner:
         learned: Learned = self.module(batch, step)
         return learned
 
+    @cached_property
+    def learning(self) -> list[nn.Parameter]:
+        """The parameters that learn."""
+        return [one for one in self.system.parameters() if one.requires_grad]
+
     def collecting(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
         """Around each micro-batch of an update: gradients are summed over processes after the last."""
         return nullcontext()
 
     def clip(self, limit: float) -> float:
         """The norm of the whole gradient, which is scaled down to `limit` where it is longer."""
-        parameters = [one for one in self.system.parameters() if one.grad is not None]
-        norm = whole(get_total_norm([one.grad for one in parameters if one.grad is not None]))
-        if limit:
-            clip_grads_with_norm_(parameters, limit, norm)
+        norm = whole(get_total_norm([one.grad for one in self.learning if one.grad is not None]))
+        if limit and not float(norm) <= limit:
+            clip_grads_with_norm_(self.learning, limit, norm)
         return float(norm)
+
+    def forget(self) -> None:
+        """Let go of all gradients."""
+        for one in self.learning:
+            one.grad = None
 
     @contextmanager
     def shown(self, system: System, values: Mapping[str, Tensor] | None) -> Iterator[None]:

@@ -78,5 +78,5 @@ def trial_seconds(trainer: "Trainer") -> float:
         times.append(time.perf_counter() - began)
         if len(times) == TRIED:
             break
-    trainer.optimizer.zero_grad(set_to_none=True)
+    trainer.learner.forget()
     return median(times[1:])

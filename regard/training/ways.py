@@ -154,7 +154,7 @@ def _untouched(trainer: Trainer) -> Iterator[None]:
     try:
         yield
     finally:
-        trainer.optimizer.zero_grad(set_to_none=True)
+        trainer.learner.forget()
         trainer.optimizer.state.clear()
         load_weights(system, before)
         torch.set_rng_state(random)

@@ -84,7 +84,7 @@ def test_lanes_run_at_the_same_time(threads: Callable[[int], None]) -> None:
         counts.append(torch.get_num_threads())
         return lesson(module.weight, 1.0)()
 
-    found = Lanes(2).learn(module, [meeting, meeting], step_chances(1, 1, 2), 1.0)
+    found = Lanes(2).learn(list(module.parameters()), [meeting, meeting], step_chances(1, 1, 2), 1.0)
     assert len(found) == 2
     assert counts == [1, 1]
     assert torch.get_num_threads() == 2
@@ -109,7 +109,7 @@ def test_an_error_of_a_lane_comes_when_all_have_ended(failing: int, threads: Cal
         return learned
 
     with pytest.raises(MemoryError, match=f"lane {failing}"):
-        Lanes(3).learn(module, [work(number) for number in range(3)], step_chances(1, 1, 3), 1.0)
+        Lanes(3).learn(list(module.parameters()), [work(number) for number in range(3)], step_chances(1, 1, 3), 1.0)
     assert sorted(ended) == sorted({0, 1, 2} - {failing})
     assert torch.get_num_threads() == 3
     assert module.weight.grad is None
@@ -129,7 +129,7 @@ def test_what_a_failed_lane_had_made_is_gone_at_once(threads: Callable[[int], No
     try:
         caught = ""
         try:  # not pytest.raises, which keeps what it has caught
-            Lanes(2).learn(module, [lesson(module.weight, 1.0), failing], step_chances(1, 1, 2), 1.0)
+            Lanes(2).learn(list(module.parameters()), [lesson(module.weight, 1.0), failing], step_chances(1, 1, 2), 1.0)
         except MemoryError as error:
             caught = str(error)
         assert (caught, made[0]()) == ("no more", None)
@@ -147,10 +147,10 @@ def test_lanes_see_who_looks(threads: Callable[[int], None]) -> None:
         seen.append(looking.get())
         return lesson(module.weight, 1.0)()
 
-    Lanes(2).learn(module, [looked, looked], step_chances(1, 1, 2), 1.0)
+    Lanes(2).learn(list(module.parameters()), [looked, looked], step_chances(1, 1, 2), 1.0)
     assert seen == [True, True]
     with pytest.raises(ValueError, match="shorter"):
-        Lanes(2).learn(module, [looked] * 3, step_chances(1, 1, 2), 1.0)
+        Lanes(2).learn(list(module.parameters()), [looked] * 3, step_chances(1, 1, 2), 1.0)
 
 
 def test_gradients_are_added_and_never_shared() -> None:
