@@ -62,8 +62,8 @@ static inline void compare(const Half* rows, int64_t stride, int64_t count, int6
   });
 }
 
-// Sums of weighted rows, ROW columns of them: those that are even, and those that are odd, so that a row is widened by a
-// shift and a mask.
+// Sums of weighted rows, ROW columns of them: those that are even, and those that are odd, so that a row is widened by
+// a shift and a mask.
 template <int R>
 struct Weighted {
   __m512 even[R], odd[R];

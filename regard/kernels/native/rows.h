@@ -22,7 +22,9 @@ static inline Lanes kept(const Chance& chance, Words bits) {
   return reinterpret_cast<Integers>(bits) < static_cast<int32_t>(chance.limit) ? Lanes{} : all(chance.scale);
 }
 
-// visit(column, count) for all vectors of a row. Those that are whole are told so by a constant, of which nothing is left.
+#define REGARD_INLINED __attribute__((always_inline))  // wherever it is called from, with what is constant there
+
+// visit(column, count) for all vectors of a row. For whole ones the count is a constant, of which nothing is left.
 template <class Visit>
 static inline __attribute__((always_inline)) void by_vectors(int64_t width, Visit visit) {
   int64_t column = 0;
@@ -34,8 +36,7 @@ static inline __attribute__((always_inline)) void by_vectors(int64_t width, Visi
 template <class Visit>
 static inline __attribute__((always_inline)) void drawn(const Chance& chance, int64_t row, int64_t width, Visit visit) {
   if (!chance.limit)
-    return by_vectors(width, [&](int64_t column, int64_t count)
-                                 __attribute__((always_inline)) { visit(column, count, all(1.0f)); });
+    return by_vectors(width, [&](int64_t column, int64_t count) REGARD_INLINED { visit(column, count, all(1.0f)); });
   uint64_t word = static_cast<uint64_t>(row) * static_cast<uint64_t>((width + 31) / 32 * 16);
   auto bits_of = [&](int64_t place) {
     uint64_t number = word + static_cast<uint64_t>(place);
@@ -63,11 +64,11 @@ static void dropped(const Dropped& asked, int64_t from, int64_t to) {
     const float* states = asked.states ? asked.states + row * asked.width : nullptr;
     float* out = asked.out + row * asked.width;
     if (states)
-      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) REGARD_INLINED {
         put(out + column, take(states + column, count) + take(result + column, count) * factors, count);
       });
     else
-      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
+      drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) REGARD_INLINED {
         put(out + column, take(result + column, count) * factors, count);
       });
   }
@@ -78,7 +79,7 @@ static void rectified_rows(const Rectified& asked, int64_t from, int64_t to) {
   for (int64_t row = from; row < to; ++row) {
     const Number* in = static_cast<const Number*>(asked.in) + row * asked.width;
     Number* out = static_cast<Number*>(asked.out) + row * asked.width;
-    drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
+    drawn(asked.chance, row, asked.width, [&](int64_t column, int64_t count, Lanes factors) REGARD_INLINED {
       Lanes value = take(in + column, count) + take(asked.bias + column, count);
       put(out + column, (value < Lanes{} ? Lanes{} : value) * factors, count);  // NaN stays NaN
     });
@@ -99,7 +100,7 @@ static void rectified_backward_blocks(const Rectified& asked, int64_t from, int6
     for (int64_t column = 0; column < width; ++column) sums[column] = 0;
     int64_t end = smaller(asked.rows, (block + 1) * BLOCK);
     for (int64_t row = block * BLOCK; row < end; ++row)
-      by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
+      by_vectors(width, [&](int64_t column, int64_t count) REGARD_INLINED {
         int64_t place = row * width + column;
         Lanes value = take(gradient + place, count) * asked.chance.scale;
         value = take(in + place, count) <= Lanes{} ? Lanes{} : value;
@@ -123,7 +124,7 @@ static void normed_rows(const Normed& asked, int64_t from, int64_t to) {
     float* standard = asked.standard + row * width;
     float* out = asked.out + row * width;
     Lanes total = {};
-    drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
+    drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) REGARD_INLINED {
       Lanes result = take(product + column, count) + take(asked.shift + column, count);
       Lanes value = take(states + column, count) + result * factors;
       put(standard + column, value, count);
@@ -131,14 +132,14 @@ static void normed_rows(const Normed& asked, int64_t from, int64_t to) {
     });
     float mean = sum(total) * share;
     Lanes squares = {};
-    by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
+    by_vectors(width, [&](int64_t column, int64_t count) REGARD_INLINED {
       Lanes apart = take(standard + column, count) - mean;
       if (count < LANES) apart = only(apart, count);
       squares += apart * apart;
     });
     float inverse = 1.0f / __builtin_sqrtf(sum(squares) * share + asked.epsilon);
     asked.inverse[row] = inverse;
-    by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
+    by_vectors(width, [&](int64_t column, int64_t count) REGARD_INLINED {
       Lanes value = (take(standard + column, count) - mean) * inverse;
       put(standard + column, value, count);
       put(out + column, value * take(asked.gain + column, count) + take(asked.bias + column, count), count);
@@ -161,7 +162,7 @@ static void normed_backward_row(const NormedBackward& asked, int64_t row, float*
   const float* standard = asked.standard + row * width;
   float* of_states = asked.of_states + row * width;
   Lanes total = {}, along = {};
-  by_vectors(width, [&](int64_t column, int64_t count) __attribute__((always_inline)) {
+  by_vectors(width, [&](int64_t column, int64_t count) REGARD_INLINED {
     Lanes given = take(gradient + column, count), made = take(standard + column, count);
     Lanes inner = given * take(asked.gain + column, count);
     total += inner;
@@ -171,7 +172,7 @@ static void normed_backward_row(const NormedBackward& asked, int64_t row, float*
   });
   float mean = sum(total) * share, slope = sum(along) * share;
   Number* of_product = asked.of_product ? static_cast<Number*>(asked.of_product) + row * width : nullptr;
-  drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) __attribute__((always_inline)) {
+  drawn(asked.chance, row, width, [&](int64_t column, int64_t count, Lanes factors) REGARD_INLINED {
     Lanes inner = take(gradient + column, count) * take(asked.gain + column, count);
     Lanes value = (inner - mean - take(standard + column, count) * slope) * inverse;
     put(of_states + column, value, count);
