@@ -1,5 +1,6 @@
 // Single kernels for the tests: each is compared with a plain reference.
 #include <cstring>
+#include <vector>
 
 #include "kernels.h"
 
@@ -165,5 +166,70 @@ REGARD_API int32_t regard_try_lstm(const char* name, const float* total, const f
   const Kernels* table = kernels_by_name(name);
   if (!table) return 1;
   table->lstm(total, memory, width, state, new_memory);
+  return 0;
+}
+
+namespace {
+
+// Keys and values [items][key_heads * width] as a decoder keeps them.
+struct Kept {
+  std::vector<uint32_t> keys, values;
+  std::vector<std::vector<uint32_t>> items;  // keys and values of an item, of a past
+
+  Kept(const Kernels& table, const float* key, const float* value, int64_t count, int64_t heads, int64_t width) {
+    int64_t padded = (count + 15) / 16 * 16, inputs = (width + 1) / 2, room = pair_room(width);
+    keys.resize(heads * inputs * padded);
+    values.resize(heads * count * room);
+    for (int64_t head = 0; head < heads; ++head)
+      table.pair_keys(key + head * width, count, width, heads * width, keys.data() + head * inputs * padded);
+    for (int64_t item = 0; item < count; ++item) {
+      table.pair_heads(value + item * heads * width, heads, width, values.data() + item * room, count * room);
+      items.emplace_back(2 * heads * room);
+      table.pair_heads(key + item * heads * width, heads, width, items.back().data(), room);
+      table.pair_heads(value + item * heads * width, heads, width, items.back().data() + heads * room, room);
+    }
+  }
+};
+
+}  // namespace
+
+// Contexts of queries [rows][heads * width] over a memory, then those of the first over the same as its past; keys and
+// values in pairs.
+REGARD_API int32_t regard_try_pairs(const char* name, const float* queries, int64_t rows, const float* keys,
+                                    const float* values, int64_t heads, int64_t key_heads, int64_t width, int64_t items,
+                                    float scale, float* out, float* past) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  Kept kept(*table, keys, values, items, key_heads, width);
+  std::vector<float> scores(HEADS_TOGETHER * 6 * ((items + 15) / 16 * 16));
+  Attend a;
+  a.rows = rows;
+  a.queries = queries;
+  a.query_stride = a.out_stride = heads * width;
+  a.heads = heads;
+  a.key_heads = key_heads;
+  a.width = a.value_width = width;
+  a.items = items;
+  a.key_pairs = kept.keys.data();
+  a.value_pairs = kept.values.data();
+  a.scale = scale;
+  a.scores = scores.data();
+  a.out = out;
+  table->attend(a);
+  std::vector<const void*> places;
+  for (int64_t item = 0; item < (items + 15) / 16 * 16; ++item)
+    places.push_back(kept.items[item < items ? item : items - 1].data());
+  AttendPast b;
+  b.query = queries;
+  b.heads = heads;
+  b.key_heads = key_heads;
+  b.width = width;
+  b.items = places.data();
+  b.pairs = true;
+  b.count = items;
+  b.scale = scale;
+  b.scores = scores.data();
+  b.out = past;
+  table->attend_past(b);
   return 0;
 }
