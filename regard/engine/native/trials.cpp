@@ -1,10 +1,10 @@
-// Single kernels for the tests: each is compared with a plain reference.
-#include <cstring>
+// For tests and benchmarks: single kernels, to be compared with plain references, and a search by the clock.
+#include <algorithm>
 #include <vector>
 
-#include "kernels.h"
-
-#define REGARD_API extern "C" __attribute__((visibility("default")))
+#include "guard.h"
+#include "requests.h"
+#include "search.h"
 
 using namespace regard;
 
@@ -232,4 +232,27 @@ REGARD_API int32_t regard_try_pairs(const char* name, const float* queries, int6
   b.out = past;
   table->attend_past(b);
   return 0;
+}
+
+// A search for one sentence that stops early, on this thread: the seconds of its beginning, its encoder and first step,
+// and each further step. `times` has room for limit + 1; how many there are goes to `count`.
+REGARD_API int32_t regard_try_steps(const void* engine, const int32_t* ids, int64_t length, int64_t beam,
+                                    int64_t capacity, int64_t limit, double* times, int64_t* count, char* message) {
+  return guarded(message, [&] {
+    const Engine& here = *static_cast<const Engine*>(engine);
+    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, limit}};
+    check_source(here.model, requests[0].source, "the request");
+    Options options;
+    options.beam = beam;
+    options.length_penalty = 1;
+    options.early = true;
+    std::vector<double> clock;
+    clock.reserve(limit + 1);
+    Work work(here.model, here.machine, here.decodings, options, requests, capacity, 1);
+    work.clock = &clock;
+    clock.push_back(seconds());
+    search(work);
+    *count = static_cast<int64_t>(clock.size());
+    std::copy(clock.begin(), clock.end(), times);
+  });
 }
