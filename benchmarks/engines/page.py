@@ -7,7 +7,7 @@ from typing import Any
 from peers.figures import Figure, Goal, at, figure
 from peers.page import by_round, shown, table, times
 
-from engines.goals import all_goals, share
+from engines.goals import all_goals, latencies, share, tail
 from engines.speed import cells_of
 from regard.files import replace_file
 
@@ -31,8 +31,14 @@ is and how it is used: [engine.md](engine.md).
   processor has it, and batches of 16, 32 or 64, whichever is fastest. Figures are medians over rounds, ratios are taken
   within a round.
 - **Limit**: products with weights alone, all as fast as the fastest product of bytes of any shape seen on this machine.
-- **Latency**: seconds of a sentence, divided by the tokens of its output and its end, one sentence at a time on one
-  thread, after one pass over all of them. Short outputs bear what the encoder costs on few tokens.
+- **Latency**: one sentence at a time on one thread, after one pass over all of them. The engine notes the clock after
+  each step of its search, in which every hypothesis gets one more token. The **time between tokens** is that from one
+  step to the next, of all steps of all sentences; what is aimed at is its tail. The **time to the first token** is that
+  from the beginning to the end of the first step: the encoder is in it, and it grows with the source. The **mean of a
+  sentence** is the time of a whole search, Python's part included, divided by the tokens of its output and its end:
+  short outputs bear what the encoder costs on few tokens, so its tail tells of lengths. Of **typical** times between
+  tokens, the median over repeats is taken of each step: what it has of a tail is the engine's, what the others have
+  above it the machine's.
 """
 
 
@@ -58,7 +64,13 @@ AGREEMENT = ["", "beam", "sentences", "same tokens", "other outputs", "of them n
 QUALITY = ["", "metric", "torch", "8 bits", "difference", "95 %", "p (bootstrap, randomised)", "same outputs"]
 SPEED = "Sentences per second; in brackets, how many times as many the native engine decodes in int8."
 LIMIT = ["", "million operations a sentence", "fastest product, GOP/s", "limit, sentences/s", "share that is reached"]
-LATENCY = ["", "beam", "p50, µs", "p99, µs", "p99 / p50", "p99 / p50 of the sentences' medians"]
+LATENCY = ["", "beam", "µs", "p50", "p99", "p99 / p50"]
+KINDS = {
+    "between": "between tokens",
+    "typical": "between tokens, typical",
+    "first": "to the first token",
+    "sentence": "a token, mean of a sentence",
+}
 LABELS = {
     "native": "native engine, int8",
     "ctranslate2": "CTranslate2, int8",
@@ -152,9 +164,8 @@ def limit_rows(record: Record) -> Iterator[list[str]]:
 
 def latency_rows(record: Record) -> Iterator[list[str]]:
     for name in record["models"]:
-        rounds = [one[name] for one in record["latencies"] if name in one]
-        if rounds:
-            middle, high = (Figure(tuple(1e6 * one[key] for one in rounds)) for key in ("p50", "p99"))
-            typical = Figure(tuple(one["typical"]["p99"] / one["typical"]["p50"] for one in rounds))
-            told = [str(rounds[0]["beam"]), shown(middle, 1), shown(high, 1), times(high.over(middle))]
-            yield [name, *told, times(typical)]
+        beams = [str(one[name]["beam"]) for one in record["latencies"] if name in one]
+        for kind, told in KINDS.items():
+            middle, high = (latencies(record, name, kind, key) for key in ("p50", "p99"))
+            if middle:
+                yield [name, beams[0], told, shown(middle, 1), shown(high, 1), times(tail(record, name, kind))]

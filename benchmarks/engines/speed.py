@@ -133,21 +133,38 @@ def turn(work: Work, cells: Sequence[Cell], amount: Amount, *, threads: int) -> 
 
 
 def latency(work: Work, amount: Amount, *, beam: int) -> Json:
-    """Seconds a token at batch 1, on one thread: percentiles of all measurements, and of each sentence's median.
+    """Percentiles of seconds at batch 1, on one thread.
 
-    The second tells what lies in the sentences; what the first has above it lies in the machine.
+    `between` tokens, until the `first` token, and of a `sentence` for each of its tokens. `typical` are times between
+    tokens again, of each the median over repeats: what it has of a tail lies in the engine, what times between tokens
+    have above it in the machine.
     """
     told = [str(number) for number in (beam, amount.latencies, amount.repeats)]
     command: list[str | Path] = [sys.executable, DRIVERS / "native_latency.py", work.engine, work.pairs, *told]
-    (found,) = [one for one in driven(command, work, threads=1) if "taken" in one]
-    taken = [[float(value) for value in row] for row in found["taken"]]
+    (found,) = [one for one in driven(command, work, threads=1) if "steps" in one]
+    repeats: list[list[list[float]]] = found["steps"]
+    sentences = [steps for repeat in repeats for steps in repeat]
     return {
         "beam": beam,
-        "sentences": len(taken),
-        **percentiles([value for row in taken for value in row]),
-        "typical": percentiles([statistics.median(row) for row in taken]),
+        "sentences": len(repeats[0]),
+        "between": percentiles(_later(sentences)),
+        "typical": percentiles(_later(_medians(repeats))),
+        "first": percentiles([steps[0] for steps in sentences]),
+        "sentence": percentiles(found["taken"]),
     }
 
 
+def _later(sentences: Sequence[Sequence[float]]) -> list[float]:
+    """All steps but the first of each, which has the encoder in it."""
+    return [second for steps in sentences for second in steps[1:]]
+
+
+def _medians(repeats: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """Of each step of each sentence, over all repeats; a sentence has as many steps in each."""
+    return [[statistics.median(step) for step in zip(*same, strict=True)] for same in zip(*repeats, strict=True)]
+
+
 def percentiles(values: Sequence[float]) -> dict[str, float]:
+    if not values:  # no output was longer than a token
+        return {"p50": 0.0, "p99": 0.0}
     return {"p50": float(np.percentile(values, 50)), "p99": float(np.percentile(values, 99))}

@@ -120,6 +120,7 @@ def test_the_limit_counts_products_of_weights(trained):
 
 def test_percentiles():
     assert percentiles([float(value) for value in range(101)]) == {"p50": 50.0, "p99": 99.0}
+    assert percentiles([]) == {"p50": 0.0, "p99": 0.0}
 
 
 @pytest.mark.usefixtures("_library")
@@ -138,7 +139,8 @@ def test_drivers_are_handed_what_they_read(tmp_path):
     assert len(json.loads(work.pairs.read_text())["source"]) == 4
     found = speed.latency(work, QUICK, beam=2)
     assert (found["sentences"], found["beam"]) == (4, 2)
-    assert 0 < found["p50"] <= found["p99"]
+    for kind in ("between", "typical", "first", "sentence"):
+        assert 0 < found[kind]["p50"] <= found[kind]["p99"]
 
 
 def cell_results(rates, rounds=2):
@@ -176,7 +178,7 @@ def record():
     inner = {"float32": [whole], "independence": {"32": alone, "8": alone}}
     models = {name: {"told": "a model", "held": {**inner, "int8": small}} for name in ("A", "B", "C")}
     models["inflection"] = {"told": "another", "held": {**inner, "int8": exact}}
-    even = {"beam": 5, "sentences": 200, "p50": 1e-4, "p99": 1.4e-4, "typical": {"p50": 1e-4, "p99": 1.1e-4}}
+    even = {"beam": 5, "sentences": 200, "between": {"p50": 1e-4, "p99": 1.4e-4}, "first": {"p50": 2e-4, "p99": 5e-4}}
     bound = {"operations": 2e9, "fastest": 8e11, "limit": 400.0}
     return {
         "format": 1,
@@ -198,8 +200,8 @@ def test_goals_of_a_record(record):
     assert seen["B, batch 1, beam 1, CTranslate2 int8"] == (1.5, False)
     assert seen["C, batch 64, beam 5, torch"] == (7.0, True)
     assert seen["B, batch 64, beam 5, share of the limit of int8 products"] == (0.75, True)
-    assert seen["A, batch 1, latency of a token, p99 / p50"] == (1.4, True)
-    assert not found["C, batch 1, latency of a token, p99 / p50"].found
+    assert seen["A, batch 1, seconds between tokens, p99 / p50"] == (1.4, True)
+    assert not found["C, batch 1, seconds between tokens, p99 / p50"].found
     assert seen["32 bits: share of the same outputs, the least of all runs"] == (0.998, True)
     assert seen["32 bits: share of other outputs that follow from a near-tie"] == (0.5, False)
     assert seen["32 bits: log-probabilities, the furthest apart"] == (0.00003, True)
@@ -218,7 +220,8 @@ def test_the_page_tells_all_of_it(record, tmp_path):
         "| inflection | exact | 30.00 | 29.90 | -0.10 | -0.30 … +0.10 | 0.30, 0.40 | 950 of 1,000 |",
         "| A | 5 | 1,000 | 99.80 % | 2 | 1 | 3.0e-05 |",
         "| B | 2,000.0 | 800 | 600 ± 33 % | 0.75 |",
-        "| A | 5 | 100.0 ± 0 % | 140.0 ± 0 % | 1.40 | 1.10 |",
+        "| A | 5 | between tokens | 100.0 ± 0 % | 140.0 ± 0 % | 1.40 |",
+        "| B | 5 | to the first token | 200.0 | 500.0 | 2.50 |",
         "**This was a quick trial: none of it is a result.**",
         "| C | 8 | 2 workers, 16 together | 0 of 1,000 |",
     ):

@@ -202,7 +202,11 @@ def quantised_linear(states: Tensor, weight: Tensor, bias: Tensor | None = None)
 
 
 class rounding_to_bytes(TorchFunctionMode):  # noqa: N801
-    """Within it every linear map of torch does what the engine does with bytes, under whatever name it is called."""
+    """Within it a system of torch does what the engine does with bytes, in the first step of a search.
+
+    Every linear map is one of bytes, under whatever name it is called. What a decoder looks at, for one row of each
+    sentence then, is kept in 16 bits; an encoder looks with all items of a sentence at once.
+    """
 
     def __torch_function__(
         self,
@@ -217,4 +221,7 @@ class rounding_to_bytes(TorchFunctionMode):  # noqa: N801
             *bias, rows, turned = arguments
             made, out = quantised_linear(rows, turned.t(), *bias), (named or {}).get("out")
             return made if out is None else out.copy_(made)
+        if function is functional.scaled_dot_product_attention and arguments[0].size(-2) == 1:
+            query, *kept = arguments
+            arguments = (query, *(one.bfloat16().float() for one in kept))
         return function(*arguments, **(named or {}))

@@ -140,9 +140,10 @@ def test_all_kernels_search_alike(kernels, name, tmp_path):
 def test_bytes_are_those_of_torch_with_rounded_maps(name, tmp_path):
     """The first token of each output, as later ones differ where a number fell on the edge between two bytes.
 
-    Not for bilinear scores: the engine multiplies their maps with those of the keys before it rounds.
+    Not for bilinear scores: the engine multiplies their maps with those of the keys before it rounds. Nor for the
+    usual draw of a variant: there what is said of START, which all outputs begin with, falls on such an edge.
     """
-    system = system_named(name)
+    system = variant(name, seed=2) if name in VARIANTS else system_named(name)
     sources = sentences(36, longest=6)
     options = SearchOptions(beam=2, best=1, length_penalty=0.0, max_length=1, max_ratio=None)
     with rounding_to_bytes():

@@ -117,3 +117,45 @@ def test_long_short_term_memory_over_its_range(library, kernels):
     total[:] = np.nan
     library.regard_try_lstm(kernels, at(total), at(memory), long(width), at(state), at(held))
     assert np.isnan(state).all()
+
+
+def halved(values):
+    """The upper halves of floats, rounded to the nearest and of two as near to the even one."""
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 7])
+@pytest.mark.parametrize(
+    ("heads", "key_heads", "width", "items"),
+    [(8, 8, 64, 14), (4, 4, 32, 16), (2, 1, 48, 17), (5, 5, 7, 1), (6, 2, 16, 33)],
+)
+def test_attention_to_keys_and_values_in_pairs(library, kernels, rows, heads, key_heads, width, items):
+    draw = np.random.default_rng(11)
+    queries = draw.normal(size=(rows, heads, width)).astype(np.float32)
+    keys, values = draw.normal(size=(2, items, key_heads, width)).astype(np.float32)
+    out, past = np.full_like(queries, np.nan), np.full_like(queries[0], np.nan)
+    assert not library.regard_try_pairs(
+        kernels, at(queries), long(rows), at(keys), at(values), long(heads), long(key_heads), long(width), long(items),
+        ctypes.c_float(0.3), at(out), at(past),
+    )  # fmt: skip
+    group = np.arange(heads) * key_heads // heads
+    scores = 0.3 * np.einsum("rhw,nhw->rhn", queries, halved(keys)[:, group].astype(np.float64))
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    expected = np.einsum("rhn,nhw->rhw", weights, halved(values)[:, group].astype(np.float64))
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(past, expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_no_number_stays_none_in_pairs(library, kernels):
+    """Whatever bits it has: a damaged model must be found out."""
+    values = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0x7FC00000], dtype=np.uint32).view(np.float32)
+    keys, queries = np.zeros_like(values), np.zeros_like(values)
+    out, past = np.zeros_like(values), np.zeros_like(values)
+    assert not library.regard_try_pairs(
+        kernels, at(queries), long(1), at(keys), at(values), long(1), long(1), long(4), long(1),
+        ctypes.c_float(1), at(out), at(past),
+    )  # fmt: skip
+    assert np.isnan(out).all()
+    assert np.isnan(past).all()

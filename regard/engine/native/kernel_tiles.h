@@ -119,15 +119,29 @@ static void byte_values(const ByteTile& tile, float* out) {
   });
 }
 
-// Straight from the registers to their place.
+// Straight from the registers to their place. What is known of it is read before: stores might change it, for all that
+// a compiler knows.
+template <int R, bool ADDS>
+static inline void byte_store_to(const ByteTile& tile, const TilePlace& place) {
+  __m512 least = _mm512_set1_ps(place.rectified ? 0.0f : -__builtin_inff());
+  float* out = place.out;
+  const float *scales = tile.scales, *bias = tile.bias, *row_scales = tile.row_scales;
+  int64_t stride = place.stride;
+  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+    __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scales[r]), _mm512_loadu_ps(scales + 16 * c));
+    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(bias + 16 * c));
+    value = _mm512_max_ps(least, value);  // of a number and NaN, NaN
+    if constexpr (ADDS) value = _mm512_add_ps(value, _mm512_loadu_ps(place.residual[r] + 16 * c));
+    _mm512_storeu_ps(out + r * stride + 16 * c, value);
+  });
+}
+
 template <int R>
 static void byte_store(const ByteTile& tile, const TilePlace& place) {
-  __m512 least = _mm512_set1_ps(place.rectified ? 0.0f : -__builtin_inff());
-  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
-    __m512 value = _mm512_max_ps(least, byte_value(tile, r, c, sum));  // of a number and NaN, NaN
-    if (place.residual[0]) value = _mm512_add_ps(value, _mm512_loadu_ps(place.residual[r] + 16 * c));
-    _mm512_storeu_ps(place.out + r * place.stride + 16 * c, value);
-  });
+  if (place.residual[0])
+    byte_store_to<R, true>(tile, place);
+  else
+    byte_store_to<R, false>(tile, place);
 }
 
 template <int R>

@@ -51,6 +51,9 @@ struct NormWeights {
   float epsilon = 0;
 };
 
+// Words that hold the numbers of a head in pairs.
+constexpr int64_t pair_room(int64_t width) { return (width + 31) / 32 * 16; }
+
 struct Candidate {
   float value;
   int32_t token;
@@ -81,6 +84,10 @@ struct Attend {
   const float* keys = nullptr;    // [key_heads][width][padded items]
   const float* values = nullptr;  // [items][key_heads * value_width]
   int64_t value_stride = 0;
+  const uint32_t* key_pairs = nullptr;    // instead of floats: [key_heads][ceil(width / 2)][padded items]; or null
+  const uint32_t* value_pairs = nullptr;  // [key_heads][items][pair_room(value_width)]
+  int64_t keys_ahead = 0;                 // how many bytes behind these pairs those lie that are attended to next
+  int64_t values_ahead = 0;
   float scale = 0;
   const float* bias = nullptr;  // [heads][bias_stride]: of key j for query i at bias[bias_middle + j - i]; or null
   int64_t bias_stride = 0;
@@ -91,13 +98,14 @@ struct Attend {
   int64_t out_stride = 0;
 };
 
-// One query over keys that lie anywhere: item t has its keys at items[t] and its values key_heads * width behind.
+// One query over keys that lie anywhere: item t has the keys of all its heads at items[t], and its values behind them.
 struct AttendPast {
   const float* query = nullptr;
   int64_t heads = 0;
   int64_t key_heads = 0;
   int64_t width = 0;
-  const float* const* items = nullptr;  // [padded count], the last again behind the last
+  const void* const* items = nullptr;  // [padded count], the last again behind the last
+  bool pairs = false;  // an item is of words, pair_room(width) for each head; else of floats
   int64_t count = 0;
   float scale = 0;
   const float* bias = nullptr;  // [heads][bias_stride]: of item t at bias[bias_middle + t - (count - 1)]; or null
@@ -155,6 +163,10 @@ struct Kernels {
   // total of the gates [2 * width] -> reset * state, and the update gate.
   void (*gru_cho_gates)(const float* total, const float* state, int64_t width, float* reset, float* update);
   void (*gru_cho_blend)(const float* total, const float* state, const float* update, int64_t width, float* out);
+  // Heads of a row in pairs, each `stride` words behind the one before.
+  void (*pair_heads)(const float* in, int64_t heads, int64_t width, uint32_t* out, int64_t stride);
+  // Keys of one head of all items, `stride` from item to item, in pairs of inputs: [ceil(width / 2)][padded items].
+  void (*pair_keys)(const float* in, int64_t items, int64_t width, int64_t stride, uint32_t* out);
 };
 
 // The name of the table to use: that in REGARD_ENGINE_KERNELS where it is set, which need not be there, else the best.

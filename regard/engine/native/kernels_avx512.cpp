@@ -14,7 +14,10 @@ namespace avx512 {
 #include "kernel_math.h"
 #include "kernel_tiles.h"
 #include "kernel_rows.h"
+#include "kernel_kept.h"
 #include "kernel_attention.h"
+#include "kernel_additive.h"
+#include "kernel_cells.h"
 #include "kernel_table.h"
 }  // namespace avx512
 

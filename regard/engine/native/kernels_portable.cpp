@@ -9,7 +9,10 @@ namespace portable {
 #include "kernel_math.h"
 #include "kernel_tiles.h"
 #include "kernel_rows.h"
+#include "kernel_kept.h"
 #include "kernel_attention.h"
+#include "kernel_additive.h"
+#include "kernel_cells.h"
 #include "kernel_table.h"
 }  // namespace portable
 

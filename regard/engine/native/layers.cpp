@@ -215,21 +215,35 @@ void MemoryAttention::prepare(const Machine& machine, const Rows& memory, const 
     values = out;
   }
   for (size_t sentence = 0; sentence < held.size(); ++sentence) {
-    Held& one = *held[sentence];
-    int64_t first = starts[sentence], items = starts[sentence + 1] - first, across = padded(items);
-    one.items = items;
-    float* to = one.values.need(items * values_width);
-    std::memcpy(to, values + first * values_width, sizeof(float) * items * values_width);
-    if (energy) {
-      std::memcpy(one.keys.need(items * keys_width), keys + first * keys_width, sizeof(float) * items * keys_width);
-      one.small = machine.kernels.powers(one.keys.get(), items * keys_width, one.powers.need(items * keys_width));
-      continue;
-    }
-    float* turned = one.keys.need(keys_width * across);
-    for (int64_t column = 0; column < keys_width; ++column)
-      for (int64_t item = 0; item < across; ++item)
-        turned[column * across + item] = item < items ? keys[(first + item) * keys_width + column] : 0.0f;
+    held[sentence]->items = starts[sentence + 1] - starts[sentence];
+    keep(machine, keys + starts[sentence] * keys_width, values + starts[sentence] * values_width, held[sentence]);
   }
+}
+
+// Of one sentence, item by item, to where attention reads them.
+void MemoryAttention::keep(const Machine& machine, const float* keys, const float* values, Held* held) const {
+  int64_t keys_width = key_heads * width, values_width = key_heads * value_width;
+  int64_t items = held->items, across = padded(items);
+  if (machine.quantised && !energy) {
+    int64_t inputs = (width + 1) / 2, room = pair_room(value_width);
+    uint32_t* pairs = held->key_pairs.need(key_heads * inputs * across);
+    for (int64_t head = 0; head < key_heads; ++head)
+      machine.kernels.pair_keys(keys + head * width, items, width, keys_width, pairs + head * inputs * across);
+    pairs = held->value_pairs.need(key_heads * items * room);
+    for (int64_t item = 0; item < items; ++item, values += values_width, pairs += room)
+      machine.kernels.pair_heads(values, key_heads, value_width, pairs, items * room);
+    return;
+  }
+  std::memcpy(held->values.need(items * values_width), values, sizeof(float) * items * values_width);
+  if (energy) {
+    std::memcpy(held->keys.need(items * keys_width), keys, sizeof(float) * items * keys_width);
+    held->small = machine.kernels.powers(keys, items * keys_width, held->powers.need(items * keys_width));
+    return;
+  }
+  float* turned = held->keys.need(keys_width * across);
+  for (int64_t column = 0; column < keys_width; ++column)
+    for (int64_t item = 0; item < across; ++item)
+      turned[column * across + item] = item < items ? keys[item * keys_width + column] : 0.0f;
 }
 
 // Room for the weights of all rows; they are added up over heads.
@@ -290,6 +304,13 @@ void MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& r
     a.items = one.items;
     a.keys = one.keys.get();
     a.values = one.values.get();
+    a.key_pairs = one.key_pairs.get();
+    a.value_pairs = one.value_pairs.get();
+    if (&group != &groups.back()) {
+      const Held& next = *held[(&group + 1)->slot];
+      a.keys_ahead = reinterpret_cast<intptr_t>(next.key_pairs.get()) - reinterpret_cast<intptr_t>(a.key_pairs);
+      a.values_ahead = reinterpret_cast<intptr_t>(next.value_pairs.get()) - reinterpret_cast<intptr_t>(a.value_pairs);
+    }
     a.value_stride = key_heads * value_width;
     a.scale = scale;
     a.scores = scores;

@@ -87,11 +87,13 @@ struct PositionRoom {
   int64_t stride() const { return 2 * furthest + 1 + 16; }
 };
 
-// Keys and values of the memory of one sentence.
+// Keys and values of the memory of one sentence: in pairs where weights are bytes and scores are not additive.
 struct Held {
   int64_t items = 0;
   Buffer<float> keys;
   Buffer<float> values;
+  Buffer<uint32_t> key_pairs;
+  Buffer<uint32_t> value_pairs;
   Buffer<float> powers;  // of keys of an additive score
   bool small = false;    // and whether there are any
 };
@@ -117,6 +119,7 @@ struct MemoryAttention {
   // Keys and values of a memory that holds `held.size()` sentences, one behind the other.
   void prepare(const Machine& machine, const Rows& memory, const std::vector<int64_t>& starts,
                const std::vector<Held*>& held) const;
+  void keep(const Machine& machine, const float* keys, const float* values, Held* held) const;
   struct Room {
     Buffer<float> queries, scores;
     Bytes bytes;

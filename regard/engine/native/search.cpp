@@ -1,6 +1,7 @@
 #include "search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -56,6 +57,7 @@ class Searching {
       if (static_cast<int64_t>(running_.size()) <= work_.capacity * 3 / 4) admit();
       if (running_.empty()) break;
       step();
+      if (work_.clock) work_.clock->push_back(seconds());
     }
     if (running_.empty() && read_ <= SMALL) work_.decodings.give(std::move(decoding_), work_.capacity, options_.beam);
   }
@@ -280,6 +282,10 @@ double Options::score(double log_probability, int64_t length) const {
   if (length_penalty == 0) return log_probability;
   double base = gnmt ? (5.0 + static_cast<double>(length)) / 6.0 : static_cast<double>(length);
   return log_probability / std::pow(base, length_penalty);
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void search(Work& work) { Searching(work).run(); }

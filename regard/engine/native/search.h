@@ -51,6 +51,7 @@ struct Work {
   std::atomic<int64_t> next{0};
   std::atomic<bool> stopped{false};
   const int32_t* stop = nullptr;  // other than 0: end at once; or null
+  std::vector<double>* clock = nullptr;  // seconds after each step of the only worker; or null
 
   Work(const Model& model, const Machine& machine, Decodings& decodings, const Options& options,
        const std::vector<Request>& requests, int64_t capacity, int64_t workers)
@@ -66,5 +67,8 @@ struct Work {
 
 // Takes requests until there are none left.
 void search(Work& work);
+
+// On a clock that never goes back.
+double seconds();
 
 }  // namespace regard

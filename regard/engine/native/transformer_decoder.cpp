@@ -50,7 +50,8 @@ class TransformerDecoding : public Decoding {
  public:
   TransformerDecoding(const TransformerDecoder& decoder, const Machine& machine, int64_t slots, int64_t beam)
       : decoder_(decoder), side_(decoder.side), machine_(machine), stream_(machine, decoder.side.norm_first) {
-    both_ = 2 * side_.key_width();
+    head_ = machine.quantised ? pair_room(side_.head_width) : side_.head_width;
+    both_ = 2 * side_.key_heads * head_;
     block_ = beam * side_.layers * both_;
     beam_ = beam;
     slots_.resize(slots);
@@ -86,7 +87,7 @@ class TransformerDecoding : public Decoding {
   }
 
   void release(int64_t slot) override {
-    for (Buffer<float>& block : slots_[slot].blocks) free_.push_back(std::move(block));
+    for (Buffer<uint32_t>& block : slots_[slot].blocks) free_.push_back(std::move(block));
     slots_[slot].blocks.clear();
   }
 
@@ -96,8 +97,8 @@ class TransformerDecoding : public Decoding {
 
  private:
   struct Slot {
-    std::vector<Held> held;             // per layer
-    std::vector<Buffer<float>> blocks;  // per position [layers][beam][keys, values]
+    std::vector<Held> held;                // per layer
+    std::vector<Buffer<uint32_t>> blocks;  // per position [layers][beam][keys, values]: floats, or pairs for bytes
   };
 
   // Ancestors and groups of the rows of this step, and room for what they write.
@@ -110,7 +111,7 @@ class TransformerDecoding : public Decoding {
       ancestors[index].push_back(static_cast<uint16_t>(row.place));
       Slot& slot = slots_[row.slot];
       while (static_cast<int64_t>(slot.blocks.size()) <= row.position) {
-        slot.blocks.push_back(free_.empty() ? Buffer<float>() : std::move(free_.back()));
+        slot.blocks.push_back(free_.empty() ? Buffer<uint32_t>() : std::move(free_.back()));
         if (!free_.empty()) free_.pop_back();
         slot.blocks.back().need(block_);
       }
@@ -129,8 +130,12 @@ class TransformerDecoding : public Decoding {
     float* contexts = contexts_.need(count * side_.query_width());
     for (int64_t row = 0; row < count; ++row) {  // all must be written before one is read
       side_.turn(machine_, positions_, all + row * side_.all_width(), rows[row].position);
-      std::memcpy(place(rows[row], index, rows[row].position, rows[row].place),
-                  all + row * side_.all_width() + side_.query_width(), sizeof(float) * both_);
+      const float* made = all + row * side_.all_width() + side_.query_width();
+      uint32_t* kept = place(rows[row], index, rows[row].position, rows[row].place);
+      if (machine_.quantised)
+        machine_.kernels.pair_heads(made, 2 * side_.key_heads, side_.head_width, kept, head_);
+      else
+        std::memcpy(kept, made, sizeof(float) * both_);
     }
     for (int64_t row = 0; row < count; ++row)
       attend(rows[row], ancestors_[row], index, all + row * side_.all_width(), contexts + row * side_.query_width());
@@ -143,7 +148,7 @@ class TransformerDecoding : public Decoding {
     stream_.leave(layer.around_feedforward);
   }
 
-  float* place(const StepRow& row, int64_t layer, int64_t position, int64_t place) const {
+  uint32_t* place(const StepRow& row, int64_t layer, int64_t position, int64_t place) const {
     return slots_[row.slot].blocks[position].get() + (layer * beam_ + place) * both_;
   }
 
@@ -159,6 +164,7 @@ class TransformerDecoding : public Decoding {
     a.key_heads = side_.key_heads;
     a.width = side_.head_width;
     a.items = items_.data();
+    a.pairs = machine_.quantised;
     a.count = static_cast<int64_t>(ancestors.size());
     a.scale = side_.scale;
     if (side_.positions.biased()) {
@@ -187,14 +193,14 @@ class TransformerDecoding : public Decoding {
   const TransformerDecoder& decoder_;
   const Side& side_;
   const Machine& machine_;
-  int64_t both_ = 0, block_ = 0, beam_ = 0;
+  int64_t head_ = 0, both_ = 0, block_ = 0, beam_ = 0;  // words of a head, of a row's keys and values, of a block
   Stream stream_;
   std::vector<Slot> slots_;
-  std::vector<Buffer<float>> free_;
+  std::vector<Buffer<uint32_t>> free_;
   std::vector<std::vector<uint16_t>> ancestors_;
   std::vector<Group> groups_;
   std::vector<const Held*> held_;
-  std::vector<const float*> items_;
+  std::vector<const void*> items_;
   PositionRoom positions_;
   FeedForward::Room feedforward_;
   MemoryAttention::Room cross_;

@@ -1,9 +1,10 @@
-// Single kernels for the tests: each is compared with a plain reference.
-#include <cstring>
+// For tests and benchmarks: single kernels, to be compared with plain references, and a search by the clock.
+#include <algorithm>
+#include <vector>
 
-#include "kernels.h"
-
-#define REGARD_API extern "C" __attribute__((visibility("default")))
+#include "guard.h"
+#include "requests.h"
+#include "search.h"
 
 using namespace regard;
 
@@ -166,4 +167,92 @@ REGARD_API int32_t regard_try_lstm(const char* name, const float* total, const f
   if (!table) return 1;
   table->lstm(total, memory, width, state, new_memory);
   return 0;
+}
+
+namespace {
+
+// Keys and values [items][key_heads * width] as a decoder keeps them.
+struct Kept {
+  std::vector<uint32_t> keys, values;
+  std::vector<std::vector<uint32_t>> items;  // keys and values of an item, of a past
+
+  Kept(const Kernels& table, const float* key, const float* value, int64_t count, int64_t heads, int64_t width) {
+    int64_t padded = (count + 15) / 16 * 16, inputs = (width + 1) / 2, room = pair_room(width);
+    keys.resize(heads * inputs * padded);
+    values.resize(heads * count * room);
+    for (int64_t head = 0; head < heads; ++head)
+      table.pair_keys(key + head * width, count, width, heads * width, keys.data() + head * inputs * padded);
+    for (int64_t item = 0; item < count; ++item) {
+      table.pair_heads(value + item * heads * width, heads, width, values.data() + item * room, count * room);
+      items.emplace_back(2 * heads * room);
+      table.pair_heads(key + item * heads * width, heads, width, items.back().data(), room);
+      table.pair_heads(value + item * heads * width, heads, width, items.back().data() + heads * room, room);
+    }
+  }
+};
+
+}  // namespace
+
+// Contexts of queries [rows][heads * width] over a memory, then those of the first over the same as its past; keys and
+// values in pairs.
+REGARD_API int32_t regard_try_pairs(const char* name, const float* queries, int64_t rows, const float* keys,
+                                    const float* values, int64_t heads, int64_t key_heads, int64_t width, int64_t items,
+                                    float scale, float* out, float* past) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  Kept kept(*table, keys, values, items, key_heads, width);
+  std::vector<float> scores(HEADS_TOGETHER * 6 * ((items + 15) / 16 * 16));
+  Attend a;
+  a.rows = rows;
+  a.queries = queries;
+  a.query_stride = a.out_stride = heads * width;
+  a.heads = heads;
+  a.key_heads = key_heads;
+  a.width = a.value_width = width;
+  a.items = items;
+  a.key_pairs = kept.keys.data();
+  a.value_pairs = kept.values.data();
+  a.scale = scale;
+  a.scores = scores.data();
+  a.out = out;
+  table->attend(a);
+  std::vector<const void*> places;
+  for (int64_t item = 0; item < (items + 15) / 16 * 16; ++item)
+    places.push_back(kept.items[item < items ? item : items - 1].data());
+  AttendPast b;
+  b.query = queries;
+  b.heads = heads;
+  b.key_heads = key_heads;
+  b.width = width;
+  b.items = places.data();
+  b.pairs = true;
+  b.count = items;
+  b.scale = scale;
+  b.scores = scores.data();
+  b.out = past;
+  table->attend_past(b);
+  return 0;
+}
+
+// A search for one sentence that stops early, on this thread: the seconds of its beginning, its encoder and first step,
+// and each further step. `times` has room for limit + 1; how many there are goes to `count`.
+REGARD_API int32_t regard_try_steps(const void* engine, const int32_t* ids, int64_t length, int64_t beam,
+                                    int64_t capacity, int64_t limit, double* times, int64_t* count, char* message) {
+  return guarded(message, [&] {
+    const Engine& here = *static_cast<const Engine*>(engine);
+    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, limit}};
+    check_source(here.model, requests[0].source, "the request");
+    Options options;
+    options.beam = beam;
+    options.length_penalty = 1;
+    options.early = true;
+    std::vector<double> clock;
+    clock.reserve(limit + 1);
+    Work work(here.model, here.machine, here.decodings, options, requests, capacity, 1);
+    work.clock = &clock;
+    clock.push_back(seconds());
+    search(work);
+    *count = static_cast<int64_t>(clock.size());
+    std::copy(clock.begin(), clock.end(), times);
+  });
 }
