@@ -85,7 +85,7 @@ def pad(
     if len(rows):
         ids[(places >= first) & (places < ends[:, None])] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
     if before is not None:
-        ids[:, 0] = before
+        ids[:, :1] = before
     if after is not None:
         ids[np.arange(len(rows)), ends] = after
     return torch.from_numpy(ids), torch.from_numpy(places < lengths[:, None])

@@ -51,6 +51,7 @@ def norm_projected(
         assert isinstance(norm, nn.LayerNorm)
         weight, shift, gain, bias = projection.weight, projection.bias, norm.weight, norm.bias
         fits = norm.normalized_shape == (len(weight),) and states.shape == (*inside.shape[:-1], len(weight))
+        fits = fits and inside.size(-1) == weight.size(1)
         if fits and bias is not None and serves(states, weight, shift, gain, bias) and serves(inside, narrow=True):
             through = (weight, shift)
             return native.normed_projection(states, inside, through, rate, gain=gain, bias=bias, epsilon=norm.eps)
@@ -77,7 +78,9 @@ def _learns(projection: nn.Linear, rate: float, training: bool) -> bool:
     """Whether a native kernel may add the bias of a projection. What is dropped must not depend on whether gradients
     are wanted: a pass that is made again for them drops the same."""
     learns = training and rate <= MOST and (rate > 0 or torch.is_grad_enabled())
-    return learns and projection.bias is not None and is_plain(projection, nn.Linear)
+    if not learns or projection.bias is None or not is_plain(projection, nn.Linear):
+        return False
+    return projection.bias.shape == projection.weight.shape[:1]
 
 
 def kept(like: Tensor, rate: float) -> Tensor:

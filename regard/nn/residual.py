@@ -43,6 +43,7 @@ class Residual(nn.Module):
         assert isinstance(norm, nn.LayerNorm)
         if not is_plain(projection, nn.Linear) or projection.bias is None or norm.bias is None:
             return None
-        if norm.normalized_shape != (projection.out_features,):
+        width = len(projection.weight)
+        if norm.normalized_shape != (width,) or len(projection.bias) != width:
             return None
         return Around(projection.weight, projection.bias, norm.weight, norm.bias, self.dropout, norm.eps)

@@ -21,14 +21,17 @@ from regard.nn.sites import Site, watched
 
 def fed_whole(feedforward: FeedForward, around: Residual, site: Site, states: Tensor) -> Tensor | None:
     """dropout(max(0, x W_1 + b_1)) W_2 + b_2, and around it."""
-    if not _learns(around) or feedforward.activation != "relu" or feedforward.dropout > MOST or watched(site):
+    if not _learns(around, feedforward, FeedForward) or watched(site):
         return None
-    inner, out = feedforward.inner, around.around(feedforward.outer)
-    if out is None or not is_plain(inner, nn.Linear) or inner.bias is None:
+    if feedforward.activation != "relu" or feedforward.dropout > MOST:
         return None
-    if not serves(states, inner.weight, inner.bias, *out[:4]):
+    inner, out = _parameters(feedforward.inner), around.around(feedforward.outer)
+    if inner is None or out is None or not serves(states, *inner, *out[:4]):
         return None
-    return parts.fed(states, (inner.weight, inner.bias), feedforward.dropout, out)
+    (weight, bias), width = inner, states.size(-1)
+    if weight.shape != (len(bias), width) or out.weight.shape != (width, len(weight)):
+        return None
+    return parts.fed(states, inner, feedforward.dropout, out)
 
 
 def attended_within_whole(
@@ -41,13 +44,13 @@ def attended_within_whole(
     causal: bool,
 ) -> Tensor | None:
     """Self-attention, and around it."""
-    if not _learns(around):
+    if not _learns(around, attention, Attention):
         return None
     how, out = attention.natively(causal, relations), around.around(attention.output)
     query, joined = _parameters(attention.query), _parameters(attention.key_value)
     if how is None or out is None or query is None or joined is None or not serves(*out[:4]):
         return None
-    if out.weight.size(1) != len(query[0]) or not native.attends_within(states, query, joined, mask, how):
+    if not _leads_back(out, query, states) or not native.attends_within(states, query, joined, mask, how):
         return None
     return parts.attended_within(states, query, joined, mask, how, out)
 
@@ -56,19 +59,27 @@ def attended_whole(
     attention: Attention, around: Residual, states: Tensor, keys: Keys, mask: Tensor | None
 ) -> Tensor | None:
     """Cross-attention, and around it."""
-    if not _learns(around):
+    if not _learns(around, attention, Attention):
         return None
     how, out, query = attention.natively(False, None), around.around(attention.output), _parameters(attention.query)
     if how is None or out is None or query is None or keys.joined is None or not serves(states, *query, *out[:4]):
         return None
-    if not native.attends_from(states, query, keys.joined, mask, how) or out.weight.size(1) != len(query[0]):
+    if not _leads_back(out, query, states) or not native.attends_from(states, query, keys.joined, mask, how):
         return None
     return parts.attended(states, query, keys.joined, mask, how, out)
 
 
-def _learns(around: Residual) -> bool:
-    """Whether all kernels of a part are for learning in half precision."""
-    return around.training and around.dropout <= MOST and torch.is_grad_enabled() and in_half()
+def _learns(around: Residual, part: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a part and what goes around it are of just these classes, and learn in half precision."""
+    if not is_plain(around, Residual) or not is_plain(part, kind):
+        return False
+    learns = part.training and around.training and around.dropout <= MOST
+    return learns and torch.is_grad_enabled() and in_half()
+
+
+def _leads_back(out: parts.Around, query: native.Projected, states: Tensor) -> bool:
+    """Whether what all heads make becomes as wide as the states are."""
+    return out.weight.shape == (states.size(-1), len(query[0]))
 
 
 def _parameters(projection: nn.Linear | None) -> native.Projected | None:

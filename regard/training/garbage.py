@@ -13,11 +13,13 @@ from contextlib import contextmanager
 def set_aside() -> Iterator[None]:
     """Leave all objects that there are out of collections, for the length of a block.
 
-    Who has set some aside before knows better, and is left alone.
+    What becomes garbage in the meantime, and only then, is found at its end, if it holds itself. Who has set objects
+    aside before knows better, and is left alone.
     """
     if gc.get_freeze_count():
         yield
         return
+    gc.collect()  # a model that was trained before may hold itself, and would stay
     gc.freeze()
     try:
         yield

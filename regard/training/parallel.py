@@ -57,7 +57,7 @@ class Learner:
 
     @cached_property
     def learning(self) -> list[nn.Parameter]:
-        """The parameters that learn."""
+        """The parameters that learn: the same from the first update on."""
         return [one for one in self.system.parameters() if one.requires_grad]
 
     def collecting(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002

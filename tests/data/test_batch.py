@@ -23,9 +23,10 @@ from regard.special import END, PAD, START
 ROWS = st.lists(st.lists(st.integers(4, 99), max_size=6), max_size=5)
 
 
-@given(rows=ROWS)
-def test_padding_can_be_undone(rows: list[list[int]]) -> None:
-    ids, mask = pad(rows)
+@given(rows=ROWS, before=st.sampled_from([None, START]), after=st.sampled_from([None, END]))
+def test_padding_can_be_undone(rows: list[list[int]], before: int | None, after: int | None) -> None:
+    ids, mask = pad(rows, before=before, after=after)
+    rows = [[*([] if before is None else [before]), *row, *([] if after is None else [after])] for row in rows]
     assert ids.dtype == torch.int64
     assert mask.dtype == torch.bool
     assert ids.shape == mask.shape == (len(rows), max(map(len, rows), default=0))
@@ -46,6 +47,12 @@ def test_a_source_ends_with_end_and_is_never_empty() -> None:
     assert source.ids.shape == (3, 3, 1)
     assert source.ids[..., 0].tolist() == [[5, 6, END], [END, PAD, PAD], [7, END, PAD]]
     assert source.mask.tolist() == [[True] * 3, [True, False, False], [True, True, False]]
+
+
+def test_a_batch_of_nothing_is_empty() -> None:
+    batch = make_batch([], [])
+    assert batch.inputs.shape == batch.outputs.shape == (0, 0)
+    assert batch.tokens == batch.rows == 0
 
 
 @pytest.mark.parametrize("as_array", [False, True])

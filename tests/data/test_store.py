@@ -74,6 +74,16 @@ def test_places_in_several_files(tmp_path: Path) -> None:
         store.ids("source", -1)
 
 
+def test_several_examples_are_read_at_once(tmp_path: Path) -> None:
+    store = make(tmp_path, examples(("ab", "c"), ("d", "efg"), ("h", "i")))
+    found = store.rows("target", np.array([2, 0, 1, 1]))
+    assert ["".join(map(chr, ids)) for ids in found] == ["i", "c", "efg", "efg"]
+    assert store.rows("source", np.array([], dtype=np.int64)) == []
+    for wrong in (3, -1):
+        with pytest.raises(IndexError, match=f"example {wrong} of a store with 3"):
+            store.rows("source", np.array([1, wrong]))
+
+
 def test_empty_and_long_sides_are_skipped_or_cut_and_listed(tmp_path: Path) -> None:
     rows = examples(("a", "b"), ("", "b"), ("a", " \t"), ("a" * 6, "b"), ("c", "d" * 9))
     ledger = Ledger()

@@ -11,6 +11,7 @@ from regard.kernels import parts
 from regard.kernels.calls import Kind, call_all, has_half
 from regard.kernels.library import Product
 from regard.nn import TransformerDecoderLayer, TransformerEncoderLayer, transformer
+from regard.nn.feedforward import FeedForward
 from regard.nn.sites import Site, watching
 
 HALF = torch.bfloat16
@@ -122,18 +123,20 @@ def test_results_do_not_depend_on_threads() -> None:
     assert all(torch.equal(found[name], apart[name]) for name in apart)
 
 
-def test_what_does_not_learn_gets_no_gradient(counted: dict[str, int]) -> None:
+@pytest.mark.parametrize("learning", ["norm", "bias", "query.weight", "key_value", "output", "inner.weight", "nothing"])
+def test_what_does_not_learn_gets_no_gradient(counted: dict[str, int], learning: str) -> None:
     both = layers(32, 2, 48, 0.1)
     states, target = torch.randn(3, 5, 32), torch.randn(3, 6, 32)
-    learn(both, states, target)
+    _, whole = learn(both, states, target)
     every = gradients(both)
     for module in both:
         for name, parameter in module.named_parameters():
-            parameter.requires_grad_("norm" in name)
-    learn(both, states, target)
+            parameter.requires_grad_(learning in name)
+    _, again = learn(both, states, target)
     some = gradients(both)
-    assert set(some) == {name for name in every if "norm" in name}
+    assert set(some) == {name for name in every if learning in name}
     assert all(torch.equal(some[name], every[name]) for name in some)
+    assert torch.equal(again, whole)
     assert counted["fed"] == 4
 
 
@@ -153,6 +156,65 @@ def test_other_layers_are_left_to_others(counted: dict[str, int]) -> None:
     before = dict(counted)
     learn((first, gelu), states, target)
     assert counted == before
+
+
+class Louder(FeedForward):
+    """Does more than its class says."""
+
+    def inside(self, states: Tensor) -> Tensor:
+        return 2 * super().inside(states)
+
+
+class Adapter(nn.Module):
+    """In the place of a feed-forward part, with no more of it than a layer asks for."""
+
+    def __init__(self, usual: FeedForward) -> None:
+        super().__init__()
+        self.outer = usual.outer
+        self.inner = usual.inner
+
+    def inside(self, states: Tensor) -> Tensor:
+        return torch.tanh(self.inner(states))
+
+
+@pytest.mark.parametrize("kind", ["louder", "adapter"])
+def test_other_parts_do_what_they_do(counted: dict[str, int], kind: str) -> None:
+    encoder, decoder = layers(32, 2, 48, 0.0)
+    states, target = torch.randn(2, 5, 32), torch.randn(2, 6, 32)
+    before, _ = learn((encoder, decoder), states, target)
+    usual = decoder.feedforward
+    if kind == "louder":
+        decoder.feedforward = Louder(width=32, inner=48, dropout=0.0)
+        decoder.feedforward.load_state_dict(usual.state_dict())
+    else:
+        decoder.feedforward = Adapter(usual)  # type: ignore[assignment]
+    out, _ = learn((encoder, decoder), states, target)
+    assert counted["fed"] == 3
+    assert not torch.equal(out, before)
+
+
+def test_a_part_that_does_not_learn_drops_nothing(monkeypatch: pytest.MonkeyPatch, counted: dict[str, int]) -> None:
+    both = layers(32, 2, 48, 0.3)
+    both[1].feedforward.eval()
+    states, target = torch.randn(2, 5, 32), torch.randn(2, 6, 32)
+    out, _ = learn(both, states, target)
+    assert counted["fed"] == 1
+    for name in WHOLE:
+        monkeypatch.setattr(transformer, name, lambda *_, **__: None)
+    assert torch.equal(out, learn(both, states, target)[0])
+
+
+@pytest.mark.parametrize("what", ["feedforward", "attention"])
+def test_sizes_that_do_not_fit_are_refused(what: str) -> None:
+    both = layers(32, 2, 48, 0.1)
+    narrow = TransformerEncoderLayer(width=16, heads=2, inner=48, norm_first=False, dropout=0.1, layer=0).train()
+    if what == "feedforward":
+        both[0].feedforward = narrow.feedforward
+    else:
+        both[0].attention.output = nn.Linear(32, 16)  # type: ignore[union-attr]
+        both[0].around_attention.norm = nn.LayerNorm(16)  # type: ignore[union-attr]
+    with pytest.raises(RuntimeError, match=r"shape|size"):
+        learn(both, torch.randn(2, 5, 32), torch.randn(2, 6, 32))
 
 
 class Onlooker:

