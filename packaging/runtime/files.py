@@ -18,6 +18,7 @@ MODULES = (
     "cli/runtime.py",
     "engine/__init__.py",
     "engine/library.py",
+    "engine/links.py",
     "engine/prepared.py",
     "engine/runtime.py",
 )

@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("run", metavar="RUN", help="a run folder with engine.bin and engine.json")
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="a text file; - is standard input")
     parser.add_argument("--beam", type=int, help="hypotheses kept; 1 is greedy")
+    parser.add_argument("--align", action="store_true", help="add a column with word links, source-target, from 0")
     parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
     parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
     return parser.parse_args()
@@ -55,9 +56,9 @@ def run(asked: argparse.Namespace) -> None:
         windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
         number = 0
         for window in windows:
-            for line in model.predict(window, beam=asked.beam, workers=asked.workers):
+            for line in model.predict(window, beam=asked.beam, workers=asked.workers, align=asked.align):
                 number += 1
-                sys.stdout.write(line.text + "\n")
+                sys.stdout.write((_column(line.text) + "\t" + line.links if asked.align else line.text) + "\n")
                 if line.remark and (blamed := blamed + 1) <= TOLD:
                     sys.stderr.write(f"regard-runtime: line {number}: {line.remark}\n")
             sys.stdout.flush()
@@ -66,6 +67,11 @@ def run(asked: argparse.Namespace) -> None:
     if damaged:
         told = f"{len(damaged):,} line{'s' * (len(damaged) > 1)}, the first of them {damaged[0]:,}"
         sys.stderr.write(f"regard-runtime: bytes that are no UTF-8 were replaced in {told}\n")
+
+
+def _column(text: str) -> str:
+    """A tab in a text would make two columns of it."""
+    return text.replace("\t", " ")
 
 
 def main() -> None:

@@ -9,17 +9,39 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from regard.engine.library import available
-    from regard.engine.runtime import Answer, Engine, EngineOptions, EngineRequest, Found, StopFlag
+    from regard.engine.runtime import (
+        Answer,
+        Attention,
+        Engine,
+        EngineOptions,
+        EngineReading,
+        EngineRequest,
+        Found,
+        StopFlag,
+    )
     from regard.engine.session import Session
 
-__all__ = ["Answer", "Engine", "EngineOptions", "EngineRequest", "Found", "Session", "StopFlag", "available"]
+__all__ = [
+    "Answer",
+    "Attention",
+    "Engine",
+    "EngineOptions",
+    "EngineReading",
+    "EngineRequest",
+    "Found",
+    "Session",
+    "StopFlag",
+    "available",
+]
 
 _HOMES = {
     "Answer": "regard.engine.runtime",
+    "Attention": "regard.engine.runtime",
     "Session": "regard.engine.session",
     "StopFlag": "regard.engine.runtime",
     "Engine": "regard.engine.runtime",
     "EngineOptions": "regard.engine.runtime",
+    "EngineReading": "regard.engine.runtime",
     "EngineRequest": "regard.engine.runtime",
     "Found": "regard.engine.runtime",
     "available": "regard.engine.library",

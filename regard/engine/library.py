@@ -10,7 +10,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 """Where the library is built."""
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -45,6 +45,25 @@ class Asked(ctypes.Structure):
     )
     kept: tuple[object, ...]
     """What the addresses are of: it must be there as long as a search may read it."""
+
+
+class AskedPairs(ctypes.Structure):
+    """What `regard_attention` is asked, as in native/alignment.cpp."""
+
+    _fields_ = (
+        ("pairs", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("workers", ctypes.c_int64),
+        ("ids", ctypes.c_void_p),
+        ("id_starts", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("target_starts", ctypes.c_void_p),
+        ("layer", ctypes.c_int64),
+        ("head", ctypes.c_int64),
+        ("stop", ctypes.c_void_p),
+    )
+    kept: tuple[object, ...]
+    """As in `Asked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +118,9 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_close.restype = None
     library.regard_about.argtypes = [pointer, pointer]
     library.regard_about.restype = None
+    library.regard_attention_heads.argtypes = [pointer, pointer]
+    library.regard_attention_heads.restype = None
+    library.regard_attention.argtypes = [pointer, ctypes.POINTER(AskedPairs), pointer, ctypes.c_int64, text]
     library.regard_setting.argtypes = [pointer, text, ctypes.POINTER(ctypes.c_double), text]
     library.regard_search.argtypes = [pointer, ctypes.POINTER(Asked), ctypes.POINTER(pointer), text]
     library.regard_result_fault.argtypes = [pointer, ctypes.c_int64]

@@ -5,11 +5,12 @@ What is written is what `regard predict --engine native` writes, for a line of t
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from regard.engine.runtime import Engine, EngineOptions, EngineRequest
+from regard.engine.links import Side, links
+from regard.engine.runtime import Engine, EngineOptions, EngineReading, EngineRequest
 from regard.errors import ModelError, UsageError
 from regard.files import replace_file
 from regard.special import END
@@ -27,6 +28,9 @@ MOST: Final = 2**32 - 1
 AHEAD: Final = 1024
 """So many lines are read before the first is answered, and sorted by length."""
 
+ALIGNED: Final = 64
+"""So many outputs are aligned together: their weights take the memory of tokens times tokens."""
+
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "source": (str,),
     "target": (str,),
@@ -39,18 +43,33 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "min_length": (int,),
     "block_ngrams": (int,),
     "stopping": (str,),
+    "alignment_layer": (int, type(None)),
+    "alignment_head": (int, type(None)),
+    "alignment_shift": (int,),
+    "aligns_words": (bool,),
     "max_length": (int,),
     "max_ratio": (int, float, type(None)),
     "weights": (int,),
 }
 
 
+_LATER: Final[Mapping[str, object]] = {
+    "stopping": "exact",
+    "alignment_layer": None,
+    "alignment_head": None,
+    "alignment_shift": 0,
+    "aligns_words": True,
+}
+"""What is not in files of before there was a choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was made of a line; `remark` says what was not done as asked."""
+    """What was made of a line; `remark` says what was not done as asked, `links` are those of words if asked for."""
 
     text: str
     remark: str = ""
+    links: str = ""
 
 
 def write_settings(folder: Path, settings: Mapping[str, object]) -> None:
@@ -71,11 +90,12 @@ def read_settings(folder: Path) -> dict[str, object]:
         raise ModelError(f"{path}: cannot be read: {error}; write it again with `regard prepare`") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelError(f"{path}: is not of format {FORMAT}; write it again with `regard prepare`")
-    found.setdefault("stopping", "exact")  # before there was a choice
+    found = {**_LATER, **found}
     for name, kinds in _KINDS.items():
         value = found.get(name, "")
         wrong_text = isinstance(value, str) and value not in _TEXTS.get(name, ())
-        wrong_number = isinstance(value, int | float) and not 0 <= value <= MOST  # NaN is neither
+        least = -MOST if name == "alignment_layer" else 0  # which may be counted from the last
+        wrong_number = isinstance(value, int | float) and not least <= value <= MOST  # NaN is neither
         if type(value) not in kinds or wrong_text or wrong_number:
             raise ModelError(f"{path}: {name} cannot be {value!r}; write it again with `regard prepare`")
     return found
@@ -122,16 +142,57 @@ class Prepared:
             stopping="early" if settings["stopping"] == "early" else "exact",
         )
 
-    def predict(self, lines: Iterable[str], *, beam: int | None = None, workers: int | None = None) -> Iterator[Line]:
-        """A line for each line, in order; blank for blank."""
+    def predict(
+        self, lines: Iterable[str], *, beam: int | None = None, workers: int | None = None, align: bool = False
+    ) -> Iterator[Line]:
+        """A line for each line, in order; blank for blank. With `align`, with the links of words."""
         options = self.options(beam)
+        if align and self._settings["alignment_layer"] is None:
+            raise UsageError(
+                "this model has no attention to a source text to read an alignment from, or it was prepared before "
+                "that could be told; prepare the run again with `regard prepare`, or leave out --align"
+            )
         window: list[str] = []
         for line in lines:
             window.append(line)
             if len(window) == AHEAD:
-                yield from self._answered(window, options, workers)
+                yield from self._told(window, options, workers, align=align)
                 window = []
-        yield from self._answered(window, options, workers)
+        yield from self._told(window, options, workers, align=align)
+
+    def _told(self, lines: list[str], options: EngineOptions, workers: int | None, *, align: bool) -> list[Line]:
+        answers = self._answered(lines, options, workers)
+        if align:
+            numbers = [number for number, answer in enumerate(answers) if answer.text.strip()]
+            for start in range(0, len(numbers), ALIGNED):
+                self._align(lines, answers, numbers[start : start + ALIGNED], workers)
+        return answers
+
+    def _align(self, lines: list[str], answers: list[Line], numbers: list[int], workers: int | None) -> None:
+        """Put links to some answers.
+
+        Outputs are read again, as `Model.align` does: a search may write a text in other tokens than its tokenizer.
+        """
+        sources = [self._as_read(lines[number]) for number in numbers]
+        encoded = [
+            (self.source.encode(source), self.target.encode(answers[number].text))
+            for source, number in zip(sources, numbers, strict=True)
+        ]
+        layer, head, shift = (self._settings[f"alignment_{name}"] for name in ("layer", "head", "shift"))
+        reading = EngineReading(layer=int(str(layer)), head=None if head is None else int(str(head)))
+        pairs = [([*source.ids, END], target.ids) for source, target in encoded]
+        attention = self.engine.attention(pairs, reading=reading, workers=workers)
+        for number, text, (source, target), weights in zip(numbers, sources, encoded, attention, strict=True):
+            if self._settings["aligns_words"]:
+                sides = Side.of_words(text, source), Side.of_words(answers[number].text, target)
+            else:
+                sides = Side.of_source_tokens(source), Side.of_target_tokens(target)
+            answers[number] = replace(answers[number], links=links(weights, *sides, shift=int(str(shift))))
+
+    def _as_read(self, line: str) -> str:
+        """What of a line was not cut off."""
+        spans, longest = encode_beginning(self.source, line).spans, int(str(self._settings["max_source"]))
+        return line if len(spans) <= longest else line[: spans[:longest][-1][1]]
 
     def _answered(self, lines: list[str], options: EngineOptions, workers: int | None) -> list[Line]:
         answers = [Line("") for _ in lines]

@@ -9,13 +9,13 @@ import os
 import threading
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from regard.engine.library import MESSAGE, NO_MEMORY, STOPPED, Asked, loaded
+from regard.engine.library import MESSAGE, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
 from regard.errors import ModelError, ResourceError
 
 CAPACITY: Final = 16
@@ -49,8 +49,34 @@ class EngineRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReading:
+    """Which attention is told, as in `regard.insight.Reading`: of a layer, one head or the mean of all."""
+
+    layer: int = -1
+    head: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Weights over the items of a source, END included, of the steps that write the tokens of an output and its end."""
+
+    items: int
+    values: "array[float]"
+    """Step by step."""
+
+    @property
+    def steps(self) -> "list[array[float]]":
+        """Weights of each step."""
+        return [self.values[start : start + self.items] for start in range(0, len(self.values), self.items)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What of `regard.search.SearchOptions` the engine knows; the same names mean the same."""
+    """What of `regard.search.SearchOptions` the engine knows; the same names mean the same.
+
+    With `attention` outputs come with it, a step for each token log-probability; it is made in another pass over
+    outputs when all are found.
+    """
 
     beam: int = 5
     best: int = 1
@@ -60,6 +86,7 @@ class EngineOptions:
     block_ngrams: int = 0
     unknown: bool = False
     stopping: Literal["exact", "early"] = "exact"
+    attention: EngineReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +98,7 @@ class Found:
     score: float
     token_log_probabilities: tuple[float, ...]
     complete: bool
+    attention: Attention | None = None
 
 
 class StopFlag:
@@ -120,11 +148,15 @@ class Engine:
         self.path = Path(path)
         self.capacity = LARGE_CAPACITY if self.path.stat().st_size > LARGE else CAPACITY
         self._close = weakref.finalize(self, self.library.regard_close, handle)
-        about = (ctypes.c_int64 * 5)()
+        about = (ctypes.c_int64 * 6)()
         self.library.regard_about(handle, about)
         self.quantised = bool(about[0])
         self.source_vocabulary, self.target_vocabulary = int(about[1]), int(about[2])
         self.longest_source, self.longest = int(about[3]) or None, int(about[4]) or None
+        heads = (ctypes.c_int64 * about[5])()
+        self.library.regard_attention_heads(handle, heads)
+        self.attention_heads = tuple(heads)
+        """Heads of the attention of each decoder layer to the source; none where there is no such attention."""
         self.kernels: str = self.library.regard_kernels_of(handle).decode()
 
     def setting(self, name: str) -> float:
@@ -192,43 +224,113 @@ class Engine:
         asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, flag)
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._searched(asked, result, message, flag, sum(limits))
+        arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
+        try:
+            status = _called(lambda: self.library.regard_search(*arguments), flag, sum(limits))
+            if status:
+                raise error_of(status, message)
+            answers = list(_answers(self.library, result, len(requests)))
+        finally:
+            self.library.regard_result_free(result)  # there is none yet where it was refused
+        if options.attention is None:
+            return answers
+        pairs = [
+            (request.ids, one.tokens if one.complete else one.tokens[:-1])
+            for request, answer in zip(requests, answers, strict=True)
+            for one in answer.found
+        ]
+        told = iter(self.attention(pairs, reading=options.attention, workers=workers, capacity=capacity, stop=flag))
+        return [
+            replace(answer, found=tuple(replace(one, attention=next(told)) for one in answer.found))
+            for answer in answers
+        ]
+
+    def attention(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        *,
+        reading: EngineReading,
+        workers: int | None = None,
+        capacity: int | None = None,
+        stop: StopFlag | None = None,
+    ) -> list[Attention]:
+        """Attention of given outputs (without END) to their sources (with it), in one pass; all pairs must be right."""
+        ids, id_starts = joined([source for source, _ in pairs])
+        targets, target_starts = joined([target for _, target in pairs])
+        flag = StopFlag() if stop is None else stop
+        asked = AskedPairs(
+            pairs=len(pairs),
+            capacity=self.capacity if capacity is None else capacity,
+            workers=usual_workers() if workers is None else workers,
+            ids=address(ids),
+            id_starts=address(id_starts),
+            targets=address(targets),
+            target_starts=address(target_starts),
+            layer=_from_first(reading.layer, len(self.attention_heads)),
+            head=-1 if reading.head is None else _known(reading.head),
+            stop=flag.address,
+        )
+        asked.kept = (ids, id_starts, targets, target_starts, flag)
+        room = sum((len(target) + 1) * len(source) for source, target in pairs)
+        try:
+            weights = array("f", [0.0]) * room
+        except MemoryError:
+            raise ResourceError(
+                f"the native engine: there is not enough memory for {room:,} weights of attention; ask for fewer pairs "
+                "at a time"
+            ) from None
+        message = ctypes.create_string_buffer(MESSAGE)
+        arguments = self.handle, ctypes.byref(asked), address(weights), room, message
+        status = _called(lambda: self.library.regard_attention(*arguments), flag, len(targets) + len(pairs))
         if status:
             raise error_of(status, message)
+        return list(_cut(weights, pairs))
+
+
+def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
+    """The status of a call. On the main thread it runs beside it, so that Ctrl-C is heard and ends it."""
+    if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
+        return function()
+    status: list[int] = []
+    ended = threading.Event()  # an interrupted `Thread.join` takes a thread for ended that is not (bpo-45274)
+
+    def call() -> None:
         try:
-            return list(_answers(self.library, result, len(requests)))
+            status.append(function())
         finally:
-            self.library.regard_result_free(result)
+            ended.set()
 
-    def _searched(self, asked: Asked, result: ctypes.c_void_p, message: Any, flag: StopFlag, tokens: int) -> int:
-        """The status of the search. On the main thread it runs beside it, so that Ctrl-C is heard and ends it."""
-        arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
-        if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
-            return int(self.library.regard_search(*arguments))
-        status: list[int] = []
-        ended = threading.Event()  # an interrupted `Thread.join` takes a thread for ended that is not (bpo-45274)
+    worker = threading.Thread(target=call)
+    try:
+        worker.start()
+        ended.wait()
+    except RuntimeError:  # there is no room for one more
+        return function()
+    except BaseException:
+        flag.stop()
+        while worker.ident is not None and not ended.is_set():  # whoever is in a hurry waits, too
+            with suppress(KeyboardInterrupt):
+                ended.wait()
+        raise
+    return status[0]
 
-        def search() -> None:
-            try:
-                status.append(self.library.regard_search(*arguments))
-            finally:
-                ended.set()
 
-        worker = threading.Thread(target=search)
-        try:
-            worker.start()
-            ended.wait()
-        except RuntimeError:  # there is no room for one more
-            return int(self.library.regard_search(*arguments))
-        except BaseException:
-            flag.stop()
-            while worker.ident is not None and not ended.is_set():  # whoever is in a hurry waits, too
-                with suppress(KeyboardInterrupt):
-                    ended.wait()
-            if status == [0]:
-                self.library.regard_result_free(result)
-            raise
-        return status[0]
+def _from_first(layer: int, layers: int) -> int:
+    """A layer counted from 0; one that there cannot be stays one."""
+    return _known(layer + layers if layer < 0 else layer)
+
+
+def _known(number: int) -> int:
+    """What is too small or too large for the library is a number that nothing has."""
+    return number if 0 <= number <= MOST_IDS else MOST_IDS
+
+
+def _cut(weights: "array[float]", pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Attention]:
+    start = 0
+    for source, target in pairs:
+        end = start + (len(target) + 1) * len(source)
+        yield Attention(items=len(source), values=weights[start:end])
+        start = end
 
 
 def error_of(status: int, message: Any) -> Exception:
@@ -242,7 +344,7 @@ def error_of(status: int, message: Any) -> Exception:
     return ModelError(text)
 
 
-def address(values: "array[int]") -> int:
+def address(values: "array[int] | array[float]") -> int:
     """Where the numbers lie, as long as they are kept."""
     return values.buffer_info()[0]
 

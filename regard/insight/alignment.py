@@ -56,18 +56,28 @@ def readings(layers: Sequence[Tensor]) -> Iterable[Reading]:
                 yield Reading(layer=layer, head=head, shift=shift)
 
 
+def check_reading(reading: Reading, heads: Sequence[int]) -> None:
+    """UsageError for one that a decoder with so many heads in each layer does not have."""
+    if not -len(heads) <= reading.layer < len(heads):
+        raise UsageError(
+            f"there is no layer {reading.layer}: the decoder has {len(heads)}, counted from 0; -1 is the last"
+        )
+    count = heads[reading.layer]
+    if reading.head is not None and not 0 <= reading.head < count:
+        raise UsageError(f"there is no head {reading.head}: the layer has {count}, counted from 0")
+
+
 def read(layers: Sequence[Tensor], reading: Reading) -> Weights:
     """The weights of one reading over the tokens of the text, without END: (M - 1, N - 1)."""
-    if not -len(layers) <= reading.layer < len(layers):
-        raise UsageError(
-            f"there is no layer {reading.layer}: the decoder has {len(layers)}, counted from 0; -1 is the last"
-        )
+    check_reading(reading, [layer.size(0) for layer in layers])
     weights = layers[reading.layer]
-    if reading.head is not None and not 0 <= reading.head < weights.size(0):
-        raise UsageError(f"there is no head {reading.head}: the layer has {weights.size(0)}, counted from 0")
     chosen = weights.mean(0) if reading.head is None else weights[reading.head]
-    rows = chosen.size(0) - 1
-    return chosen[reading.shift : reading.shift + rows, :-1].double().numpy()
+    return of_tokens(chosen.double().numpy(), reading.shift)
+
+
+def of_tokens(weights: Weights, shift: int) -> Weights:
+    """Of steps (M, N) those that write the tokens, or with a shift read them, without END: (M - 1, N - 1)."""
+    return weights[shift : shift + len(weights) - 1, :-1]
 
 
 def by_words(

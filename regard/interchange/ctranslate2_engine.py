@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from regard.data.batch import Ids
+from regard.data.batch import Batch, Ids
 from regard.errors import ModelError, UsageError
+from regard.insight import Reading
 from regard.interchange.export_huggingface import longest
 from regard.interchange.export_tokenizer import token_names
 from regard.interchange.exporting import export
@@ -85,6 +86,9 @@ class CTranslate2Engine:
                 "tokens (max_length): ask for less, or search with --engine native or torch"
             )
         return CTranslate2Search(self, options, capacity=capacity)
+
+    def attention(self, batch: Batch, reading: Reading) -> None:
+        """It is left to torch: what CTranslate2 tells of attention is that of its own outputs only."""
 
 
 class CTranslate2Search(Waiting):

@@ -9,11 +9,13 @@ from regard.data.batch import Batch
 from regard.data.collation import SourceTexts, TextCollation, words_of
 from regard.data.example import Example
 from regard.errors import DataError
-from regard.insight import Aligned, Reading, best_reading, cross_attention
+from regard.insight import Aligned, Reading, best_reading, cross_attention, read
+from regard.insight.alignment import Weights
 from regard.metrics import Score, alignment_error, parse_pharaoh
 from regard.metrics.alignment import Link
 from regard.models import EncoderDecoder
 from regard.models.memory import over_source
+from regard.run.searching import SearchEngine
 from regard.text.beginning import encode_beginning
 from regard.text.words import word_spans
 
@@ -65,6 +67,14 @@ def source_attention(system: EncoderDecoder, batch: Batch) -> list[list[Tensor]]
         spans, mask = memory.spans[row : row + 1], memory.mask[row : row + 1]
         rows.append([over_source(layer.unsqueeze(0), spans, mask, items).squeeze(0) for layer in layers])
     return rows
+
+
+def attention_read(
+    system: EncoderDecoder, engine: SearchEngine | None, batch: Batch, reading: Reading
+) -> list[Weights]:
+    """Of each row the weights of its target tokens over its source tokens, told by the engine where it can."""
+    told = None if engine is None else engine.attention(batch, reading)
+    return [read(layers, reading) for layers in source_attention(system, batch)] if told is None else told
 
 
 def aligned(system: EncoderDecoder, collation: TextCollation, examples: Sequence[Example]) -> Iterator[Aligned]:

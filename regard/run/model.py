@@ -17,7 +17,7 @@ from regard.data.corpus import NO_EPOCH
 from regard.data.example import Example, Misfit
 from regard.data.store import Row
 from regard.errors import DataError, UsageError
-from regard.insight import Reading, by_words, in_reading_order, read
+from regard.insight import Reading, by_words, in_reading_order
 from regard.metrics import Score
 from regard.models import Acceptor, Covering, EncoderDecoder, Labelling, MaskedLanguageModel, Rater, Scorer, System
 from regard.recipe.build import alignment_reading, search_options, system_for
@@ -25,7 +25,7 @@ from regard.recipe.describe import describe
 from regard.recipe.schema import AlignmentReading, Recipe
 from regard.recipe.texts import Texts, build_collation, load_texts
 from regard.report import AlignmentPicture
-from regard.run.alignment import alignment_scores, as_read, fitting_reading, source_attention
+from regard.run.alignment import alignment_scores, as_read, attention_read, fitting_reading
 from regard.run.folder import RunFolder
 from regard.run.judging import answers_wanted, likelihood_scores, metric_scores
 from regard.run.labelling import Labeller
@@ -294,7 +294,7 @@ class Model:
         return self.texts.target.unit not in ("character", "byte", "inflection")
 
     def align(self, pairs: Sequence[tuple[str, str]], reading: Reading | None = None) -> list[AlignmentPicture]:
-        """Attention from target to source, from one teacher-forced pass over the pairs."""
+        """Attention from target to source, from one teacher-forced pass over the pairs; an engine makes its own."""
         if not self.attends or self.collation.source.text is None:
             raise UsageError(
                 f"this model has no attention to a source text to read an alignment from: it is of shape "
@@ -303,22 +303,19 @@ class Model:
         if not pairs:
             return []
         system, collation = self._generator()
-        batch = self.batch(pairs)
+        read = attention_read(system, self.engine, self.batch(pairs), reading or self.reading)
         sources = [self.collation.source.columns(source)[0] for source, _ in pairs]
         encoded = [
             (self.texts.source.encode(source), collation.target.encode(target))
             for source, (_, target) in zip(sources, pairs, strict=True)
         ]
         pictures: list[AlignmentPicture] = []
-        for source, (_, target), (from_, to), layers in zip(
-            sources, pairs, encoded, source_attention(system, batch), strict=True
-        ):
-            weights = read(layers, reading or self.reading)
+        for source, (_, target), (from_, to), tokens in zip(sources, pairs, encoded, read, strict=True):
             if self.aligns_words:
-                weights = by_words(weights, source, from_, target, to)
+                weights = by_words(tokens, source, from_, target, to)
                 labels = [[text[start:end] for start, end in word_spans(text)] for text in (source, target)]
             else:
-                weights, to = in_reading_order(weights, to)
+                weights, to = in_reading_order(tokens, to)
                 labels = [
                     [tokenizer.piece(id_) for id_ in encoding.ids]
                     for tokenizer, encoding in ((self.texts.source, from_), (self.texts.target, to))

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 from safetensors.torch import load
 
-from regard.data.batch import Ids
-from regard.engine import Answer, Engine, EngineOptions, EngineRequest, Found, available
+from regard.data.batch import Batch, Ids
+from regard.engine import Answer, Engine, EngineOptions, EngineReading, EngineRequest, Found, available
 from regard.engine.preparation import contained
 from regard.engine.prepared import NAME, SETTINGS, WEIGHTS, write_settings
 from regard.engine.runtime import WIDEST
 from regard.errors import ModelError, RegardError, UsageError
+from regard.insight import Reading
+from regard.insight.alignment import Weights, check_reading, of_tokens
 from regard.models import System
 from regard.run.folder import RunFolder
 from regard.run.searching import Searching, Waiting
@@ -73,6 +76,19 @@ class NativeEngine:
         from regard.run.native_scorer import NativeScorer
 
         return Search(NativeScorer(self.engine, options=options, capacity=capacity), capacity=capacity)
+
+    def attention(self, batch: Batch, reading: Reading) -> list[Weights]:
+        """One pass of the engine over the pairs of a batch."""
+        check_reading(reading, self.engine.attention_heads)
+        source = batch.sources["source"]
+        assert isinstance(source, Ids)
+        pairs = [
+            (source.ids[row, source.mask[row], 0].tolist(), batch.inputs[row, batch.mask[row]][1:].tolist())
+            for row in range(batch.rows)
+        ]
+        told = self.engine.attention(pairs, reading=EngineReading(layer=reading.layer, head=reading.head))
+        steps = (np.asarray(one.values, dtype=np.float64).reshape(-1, one.items) for one in told)
+        return [of_tokens(weights, reading.shift) for weights in steps]
 
 
 def engine_options(options: SearchOptions) -> EngineOptions:
@@ -211,6 +227,10 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
         "min_length": options.min_length,
         "block_ngrams": options.block_ngrams,
         "stopping": options.stopping,
+        "alignment_layer": model.reading.layer if model.attends else None,
+        "alignment_head": model.reading.head,
+        "alignment_shift": model.reading.shift,
+        "aligns_words": model.aligns_words,
         "max_length": options.max_length,
         "max_ratio": options.max_ratio,
         "weights": checksum,

@@ -4,6 +4,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from regard.data.batch import Batch
+from regard.insight import Reading
+from regard.insight.alignment import Weights
 from regard.search import Constraint, Finished, Request, SearchOptions
 
 
@@ -50,4 +53,8 @@ class SearchEngine(Protocol):
         self, options: SearchOptions, *, prefix: tuple[int, ...], constraint: Constraint | None, capacity: int
     ) -> Searching:
         """What searches so; UsageError where it cannot, by the definitions of `regard.search`."""
+        ...
+
+    def attention(self, batch: Batch, reading: Reading) -> list[Weights] | None:
+        """What `regard.insight.read` gives for each row; None: it is left to torch."""
         ...

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.engine import Engine, EngineOptions, EngineRequest, Session
+from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Session
 from regard.engine.container import sealed
 from regard.errors import RegardError
 
@@ -56,6 +56,13 @@ def step_twice(engine: Engine) -> None:
     session.step(np.array([[first, 1, 0, 5, 2]], dtype=np.int32), longest=3)
 
 
+def attend(engine: Engine) -> None:
+    for layer, heads in enumerate(engine.attention_heads[:3]):
+        for head in (None, heads - 1):
+            reading = EngineReading(layer=layer, head=head)
+            engine.attention([([5, 6, 3], [7]), ([8, 3], [5, 6])], reading=reading, workers=1, capacity=2)
+
+
 def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     """How many were refused, and how many answered."""
     draw = random.Random(seed)
@@ -68,6 +75,7 @@ def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
         try:
             engine = Engine(path)
             engine.search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
+            attend(engine)
             step_twice(engine)
             answered += 1
         except RegardError:

@@ -8,6 +8,7 @@ from regard.engine.library import WHERE, loaded
 from regard.engine.preparation import contained
 from regard.engine.prepared import Prepared
 from regard.errors import ModelError, ResourceError, UsageError
+from regard.insight import Reading
 from regard.run.folder import RunFolder
 from regard.run.joint import JointModel, checksums
 from regard.run.model import Model
@@ -96,6 +97,55 @@ def test_all_that_search_knows_works_with_an_engine(model, options, constraint):
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
             assert one.score == pytest.approx(other.score, abs=1e-4)
             assert one.parts == pytest.approx(other.parts, abs=1e-4)
+
+
+def without_torch(*_: object) -> None:
+    raise AssertionError("torch was asked")
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_alignments_are_those_of_torch_and_made_without_it(model, shift, monkeypatch):
+    prepare_run(model.system, RunFolder(model.folder), int8=False)
+    model = model.with_reading(Reading(layer=0, head=1, shift=shift))
+    lines = ["", *toy_sources(12, seed=4), "a " * 400]
+    expected = list(model.predict_many(lines, capture=True))
+    monkeypatch.setattr("regard.run.alignment.source_attention", without_torch)
+    found = list(with_engine(model).predict_many(lines, capture=True))
+    assert found[0].alignment is None
+    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+        assert ours.text == theirs.text
+        assert ours.alignment.source == theirs.alignment.source
+        assert ours.alignment.target == theirs.alignment.target
+        assert ours.alignment.weights == pytest.approx(theirs.alignment.weights, abs=1e-4)
+
+
+def test_alignments_in_8_bits_hardly_differ(model):
+    pairs = [(one.source, one.text) for one in model.predict_many(toy_sources(40, seed=4))]
+    apart = [
+        abs(ours.weights - theirs.weights).max()
+        for ours, theirs in zip(with_engine(model).align(pairs), model.align(pairs), strict=True)
+    ]
+    assert 0 < max(apart) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("reading", "message"),
+    [
+        (Reading(layer=7), "there is no layer 7: the decoder has 1, counted from 0; -1 is the last"),
+        (Reading(head=9), "there is no head 9: the layer has 2, counted from 0"),
+    ],
+)
+def test_a_reading_that_cannot_be_is_refused_as_torch_refuses_it(model, reading, message):
+    for one in (model, with_engine(model)):
+        with pytest.raises(UsageError, match=message):
+            one.align([("a b", "A B")], reading)
+
+
+def test_without_attention_there_is_no_alignment(tmp_path):
+    sides = {"encoder": {"kind": "rnn"}, "decoder": {"kind": "rnn", "wiring": "every_step"}}
+    blind = with_engine(Model.load(untrained_run(tmp_path / "blind", seed=1, model=sides)))
+    with pytest.raises(UsageError, match="this model has no attention to a source text to read an alignment from"):
+        blind.predict("a b", capture=True)
 
 
 def test_several_models_are_refused(model):

@@ -11,14 +11,18 @@ import pytest
 from regard.cli import runtime
 from regard.engine.prepared import Prepared, read_settings
 from regard.errors import ModelError, ResourceError, UsageError
+from regard.insight import Reading
 from regard.run.folder import RunFolder
 from regard.run.model import Model
 from regard.run.native import prepare_model, with_engine
+from regard.run.written import Form
 from regard.text.build import train_tokenizer
 from tests.toys import toy_sources
+from tests.untrained import TRANSFORMER, untrained_run
 
 pytestmark = pytest.mark.usefixtures("library")
 ROOT = Path(__file__).parents[2]
+SIDES = {"encoder": TRANSFORMER, "decoder": TRANSFORMER}
 LINES = ["", *toy_sources(30, seed=3), " ", "a\tb", "zzz ä \u2581 q", "a " * 400]
 
 
@@ -45,6 +49,63 @@ def test_lines_are_those_of_the_model(model, beam):
     assert [one.remark for one in found[:32]] == [""] * 32
 
 
+def aligned_lines(model: Model) -> list[str]:
+    form = Form(align=True)
+    found = with_engine(model).predict_many(LINES, capture=True)
+    return [line for number, one in enumerate(found, start=1) for line in form.lines(one, number)]
+
+
+@pytest.mark.parametrize(
+    ("reading", "text"),
+    [
+        (Reading(), {"unit": "word", "size": 50, "shared": False}),
+        (Reading(layer=0, head=1, shift=1), {"unit": "character", "shared": False}),
+        (Reading(head=0), {"unit": "character", "reverse_target": True}),
+        (Reading(layer=1), {"unit": "bpe", "size": 290, "reverse_target": True}),
+    ],
+    ids=["words", "characters", "backwards", "subwords"],
+)
+def test_links_are_those_of_the_model(reading, text, tmp_path, monkeypatch, capsys):
+    folder = untrained_run(tmp_path / "run", seed=3, text=text, model={**SIDES, "layers": 2})
+    drawn = Model.load(folder).with_reading(reading)
+    longer = drawn.recipe.search.model_copy(update={"min_length": 5})  # wild weights end at once
+    model = drawn.with_recipe(drawn.recipe.model_copy(update={"search": longer}))
+    assert prepare_model(model) == ""
+    expected = aligned_lines(model)
+    found = list(Prepared(folder).predict(LINES, align=True))
+    assert [f"{one.text}\t{one.links}" for one in found] == expected
+    assert sum(bool(one.links) for one in found) > 20
+    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in LINES))
+    for further in ([], ["--at-once"]):
+        command = ["regard-runtime", str(folder), str(tmp_path / "lines"), "--align", *further]
+        monkeypatch.setattr(sys, "argv", command)
+        runtime.main()
+        assert capsys.readouterr().out.split("\n")[:-1] == expected
+
+
+def test_links_of_trained_models(model):
+    found = Prepared(model.folder).predict(LINES, align=True)
+    assert [f"{one.text}\t{one.links}" for one in found] == aligned_lines(model)
+
+
+def test_links_that_cannot_be_told_are_refused(model, tmp_path):
+    told = "this model has no attention to a source text to read an alignment from, or it was prepared before that coul"
+    blind = {"encoder": {"kind": "rnn"}, "decoder": {"kind": "rnn", "wiring": "every_step"}}
+    other = untrained_run(tmp_path / "blind", seed=1, model=blind)
+    assert prepare_model(Model.load(other)) == ""
+    path = model.folder / "engine.json"
+    later = ("stopping", "alignment_layer", "alignment_head", "alignment_shift", "aligns_words")
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in written.items() if name not in later}))
+    for folder in (other, model.folder):
+        assert len(list(Prepared(folder).predict(LINES))) == len(LINES)
+        with pytest.raises(UsageError, match=told):
+            list(Prepared(folder).predict(LINES, align=True))
+    path.write_text(json.dumps({**written, "alignment_layer": -9}))
+    with pytest.raises(ModelError, match="there is no layer 2147483647: the decoder has"):
+        list(Prepared(model.folder).predict(["a b"], align=True))
+
+
 def test_settings_that_do_not_fit_are_refused(model):
     path = model.folder / "engine.json"
     good = json.loads(path.read_text())
@@ -59,6 +120,11 @@ def test_settings_that_do_not_fit_are_refused(model):
         ({"block_ngrams": -1}, "block_ngrams cannot be -1"),
         ({"min_length": 10**30}, "min_length cannot be 1000"),
         ({"max_source": -5}, "max_source cannot be -5"),
+        ({"alignment_layer": 10**30}, "alignment_layer cannot be 1000"),
+        ({"alignment_layer": 0.5}, "alignment_layer cannot be 0.5"),
+        ({"alignment_head": -1}, "alignment_head cannot be -1"),
+        ({"alignment_shift": None}, "alignment_shift cannot be None"),
+        ({"aligns_words": 1}, "aligns_words cannot be 1"),
     ]
     for change, message in cases:
         path.write_text(json.dumps({**good, **change}))

@@ -7,17 +7,19 @@ import sys
 import threading
 from pathlib import Path
 
-from regard.engine import Engine, EngineOptions, EngineRequest, Found
+from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Found
 
 
 def run(path: Path) -> bool:
     engine = Engine(path)
     sources = [[4 + (number * 7 + item) % 60 for item in range(number % 9 + 1)] for number in range(40)]
     requests = [EngineRequest(ids=ids, limit=8) for ids in sources]
+    reading = EngineReading() if engine.attention_heads else None
+    options = EngineOptions(beam=3, best=2, attention=reading)
     found: list[list[tuple[Found, ...]]] = []
 
     def search(workers: int) -> None:
-        found.append(engine.search(requests, options=EngineOptions(beam=3, best=2), workers=workers, capacity=3))
+        found.append(engine.search(requests, options=options, workers=workers, capacity=3))
 
     threads = [threading.Thread(target=search, args=(workers,)) for workers in (1, 3, 4)]
     for thread in threads:

@@ -1,17 +1,14 @@
 // The C interface that Python calls. Every function that can fail returns a status and writes why into `message`.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "guard.h"
 #include "requests.h"
 #include "search.h"
+#include "workers.h"
 
 namespace {
 
@@ -47,8 +44,7 @@ Options options_of(const Asked& asked) {
   options.early = asked.early != 0;
   if (asked.beam < 1 || asked.beam > LONGEST_K) throw Refused("the beam must be from 1 to " + std::to_string(LONGEST_K));
   if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
-  if (asked.capacity < 1 || asked.capacity > 4096) throw Refused("the capacity must be from 1 to 4096");
-  if (asked.workers < 1 || asked.workers > 1024) throw Refused("there must be 1 to 1024 workers");
+  check_sharing(asked.capacity, asked.workers);
   if (asked.min_length < 0 || asked.block_ngrams < 0) throw Refused("lengths cannot be negative");
   if (!std::isfinite(asked.length_penalty)) throw Refused("the length penalty must be a number");
   return options;
@@ -71,33 +67,9 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   return request;
 }
 
-// One worker on this thread and each of the others on its own; the first error ends all.
-void run(Work& work) {
-  std::mutex mutex;
-  std::exception_ptr error;
-  auto one = [&] {
-    try {
-      search(work);
-    } catch (...) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (!error) error = std::current_exception();
-      work.stopped = true;
-    }
-  };
-  std::vector<std::thread> threads;
-  try {
-    for (int64_t worker = 1; worker < work.workers; ++worker) threads.emplace_back(one);
-  } catch (const std::exception&) {
-    // no more threads or no memory for them are to be had; those that are there do all the work
-  }
-  one();
-  for (std::thread& thread : threads) thread.join();
-  if (error) std::rethrow_exception(error);
-}
-
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 3; }
+REGARD_API int32_t regard_interface() { return 4; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
@@ -116,7 +88,8 @@ REGARD_API const char* regard_kernels_of(const void* engine) {
   return static_cast<const Engine*>(engine)->machine.kernels.name;
 }
 
-// What is said of a model: int8, source vocabulary (0: it reads nothing), target vocabulary, longest source and output.
+// What is said of a model: int8, source vocabulary (0: it reads nothing), target vocabulary, longest source and output,
+// and in how many layers it attends to the source.
 REGARD_API void regard_about(const void* engine, int64_t* out) {
   const Model& model = static_cast<const Engine*>(engine)->model;
   out[0] = model.quantised;
@@ -124,6 +97,13 @@ REGARD_API void regard_about(const void* engine, int64_t* out) {
   out[2] = model.decoder->vocabulary;
   out[3] = model.encoder ? model.encoder->longest : 0;
   out[4] = model.decoder->longest;
+  out[5] = static_cast<int64_t>(model.decoder->attention_heads.size());
+}
+
+// Of the attention of each of these layers.
+REGARD_API void regard_attention_heads(const void* engine, int64_t* out) {
+  const Model& model = static_cast<const Engine*>(engine)->model;
+  std::copy(model.decoder->attention_heads.begin(), model.decoder->attention_heads.end(), out);
 }
 
 // A setting of the file that is not about the model itself.
@@ -154,7 +134,7 @@ REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** 
     int64_t workers = std::max<int64_t>(1, std::min<int64_t>(asked.workers, requests.size()));
     Work work(here.model, here.machine, here.decodings, options, requests, asked.capacity, workers);
     work.stop = asked.stop;
-    run(work);
+    share(workers, work.stopped, [&] { search(work); });
     for (size_t index = 0; index < right.size(); ++index)
       found->outcomes[right[index].second] = std::move(work.outcomes[index]);
     *result = found.release();

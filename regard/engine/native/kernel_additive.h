@@ -73,8 +73,6 @@ static void attend_additive(const AttendAdditive& a) {
     float inverse = exponentials(a.scores, a.items);
     mix(a.scores, a.items, inverse, a.values + head * a.value_width, a.heads * a.value_width, a.value_width,
         a.out + head * a.value_width);
-    if (a.weights)
-      for (item = 0; item < a.items; ++item)
-        a.weights[item] += a.scores[item] * inverse / static_cast<float>(a.heads);
+    if (a.weights) add_weights(a, head, a.scores, inverse, a.weights);
   }
 }

@@ -23,6 +23,14 @@ static inline float exponentials(float* scores, int64_t items) {
   return 1.0f / sum(total);
 }
 
+// What a head has weighed, where it is asked for; `asked` is either kind of attention.
+template <class Asked>
+static inline void add_weights(const Asked& asked, int64_t head, const float* scores, float inverse, float* out) {
+  if (asked.weighed >= 0 && asked.weighed != head) return;
+  float among = asked.weighed < 0 ? static_cast<float>(asked.heads) : 1.0f;
+  for (int64_t item = 0; item < asked.items; ++item) out[item] += scores[item] * inverse / among;
+}
+
 // Scores of the items from `item`, and -inf behind the last of them.
 static inline Lanes real_scores(Lanes scores, int64_t item, int64_t items) {
   if (item + LANES <= items) return scores;
@@ -102,9 +110,8 @@ static inline void attend_rows(const Attend& a, int64_t first, int64_t end, int6
   if (!a.weights) return;
   for (int64_t head = first; head < end; ++head)
     for (int r = 0; r < R; ++r)
-      for (int64_t item = 0; item < a.items; ++item)
-        a.weights[(row + r) * a.items + item] += a.scores[((head - first) * R + r) * padded + item] *
-                                                 inverse[head - first][r] / static_cast<float>(a.heads);
+      add_weights(a, head, a.scores + ((head - first) * R + r) * padded, inverse[head - first][r],
+                  a.weights + (row + r) * a.items);
 }
 
 template <class Kept, bool WHOLE>

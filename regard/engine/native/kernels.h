@@ -93,7 +93,8 @@ struct Attend {
   int64_t bias_stride = 0;
   int64_t bias_middle = 0;
   float* scores = nullptr;   // room for [HEADS_TOGETHER][6][padded items]
-  float* weights = nullptr;  // [rows][items] mean over heads of the weights are added here; or null
+  float* weights = nullptr;  // [rows][items] the weights of a head, or the mean of all, are added here; or null
+  int64_t weighed = -1;      // which head; -1: the mean of all
   float* out = nullptr;      // [rows][heads * value_width]
   int64_t out_stride = 0;
 };
@@ -130,6 +131,7 @@ struct AttendAdditive {
   float* scores = nullptr;        // room for [padded items]
   float* room = nullptr;          // for [width]
   float* weights = nullptr;       // as above; or null
+  int64_t weighed = -1;
   float* out = nullptr;
 };
 

@@ -246,7 +246,7 @@ void MemoryAttention::keep(const Machine& machine, const float* keys, const floa
       turned[column * across + item] = item < items ? keys[item * keys_width + column] : 0.0f;
 }
 
-// Room for the weights of all rows; they are added up over heads.
+// Room for the weights of all rows; those of heads are added to it.
 static float* clean_weights(MemoryAttention::Room& room, const std::vector<Group>& groups,
                             const std::vector<const Held*>& held) {
   room.weight_starts.clear();
@@ -288,6 +288,7 @@ void MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& r
         a.scores = scores;
         a.room = scores + HEADS_TOGETHER * 6 * padded(one.items);
         a.weights = weights ? weights + room.weight_starts[row] : nullptr;
+        a.weighed = room.weighed;
         a.out = out + row * stride;
         machine.kernels.attend_additive(a);
       }
@@ -315,6 +316,7 @@ void MemoryAttention::contexts(const Machine& machine, Room& room, const Rows& r
     a.scale = scale;
     a.scores = scores;
     a.weights = weights ? weights + room.weight_starts[group.first] : nullptr;
+    a.weighed = room.weighed;
     a.out = out + group.first * stride;
     a.out_stride = stride;
     machine.kernels.attend(a);

@@ -124,6 +124,7 @@ struct MemoryAttention {
     Buffer<float> queries, scores;
     Bytes bytes;
     bool weighs = false;
+    int64_t weighed = -1;   // a head; -1: the mean of all
     Buffer<float> weights;  // of all rows, one behind the other; where `weighs`
     std::vector<int64_t> weight_starts;
   };

@@ -8,6 +8,9 @@
 
 namespace regard {
 
+// Ids that every vocabulary reserves, as regard/special.py has them.
+constexpr int32_t PAD = 0, UNKNOWN = 1, START = 2, END = 3;
+
 // What is read of one source.
 struct Source {
   const int32_t* ids;
@@ -34,6 +37,7 @@ class Encoder {
   int64_t vocabulary = 0;
   int64_t longest = 0;  // 0: no limit
   int64_t memory_width = 0, summary_width = 0, finals_width = 0;
+  bool backwards = false;  // its memory begins with the last item
   // Whether a summary is wanted; only some decoders read it.
   virtual void encode(const Machine& machine, const std::vector<Source>& sources, Memory* memory) const = 0;
 };
@@ -47,6 +51,11 @@ struct StepRow {
   int32_t position;
 };
 
+// Which attention to the source is told: that of a layer (-1: the last), of a head of it (-1: the mean of all).
+struct Reading {
+  int64_t layer = -1, head = -1;
+};
+
 // The rows of one worker. Sentences live in slots.
 class Decoding {
  public:
@@ -55,10 +64,10 @@ class Decoding {
   // Hidden states [rows][hidden width], as the output projection takes them; rows of a sentence stand together.
   virtual Rows step(const std::vector<StepRow>& rows) = 0;
   virtual void release(int64_t slot) = 0;
-  // Whether steps also tell `weights`.
+  // Whether steps also tell `weights`, and which.
   bool weighs = false;
-  // Of a row of the last step over the items of its source: the mean of the heads of the last attention to it. Null
-  // where there is none.
+  Reading reading;
+  // Of a row of the last step over the memory of its source. Null where there are none.
   virtual const float* weights(int64_t) const { return nullptr; }
 };
 
@@ -67,6 +76,7 @@ class Decoder {
   virtual ~Decoder() = default;
   int64_t vocabulary = 0;
   int64_t longest = 0;  // 0: no limit
+  std::vector<int64_t> attention_heads;  // of the attention of each layer to the source; empty where there is none
   Linear output;
   virtual std::unique_ptr<Decoding> decoding(const Machine& machine, int64_t slots, int64_t beam) const = 0;
 };

@@ -90,6 +90,7 @@ class RecurrentDecoder : public Decoder {
   void load_attention(const File& file, bool quantised, const Encoder* encoder) {
     attention = MemoryAttention::load(file, "decoder.cross", network.width, encoder->memory_width, quantised);
     context_width = attention.context_width();
+    attention_heads.push_back(attention.heads);
     int64_t across = network.blocks() * network.width;
     if (wiring == Wiring::bahdanau) {
       from_context = Linear::load(file, "decoder.from_context", context_width, across, quantised);
@@ -252,6 +253,7 @@ class RecurrentDecoding : public Decoding {
   // Contexts of queries, with the output projection where there is one.
   void contexts(const Rows& queries, const std::vector<Group>& groups, float* out, int64_t stride) {
     attention_.weighs = weighs;
+    attention_.weighed = reading.head;
     const MemoryAttention& attention = decoder_.attention;
     if (!attention.has_output) return attention.contexts(machine_, attention_, queries, groups, held_, out, stride);
     int64_t width = attention.heads * attention.value_width;

@@ -13,7 +13,7 @@ class RecurrentEncoder : public Encoder {
  public:
   RecurrentEncoder(const File& file, bool quantised) : embedding_(Embedding::load(file, "encoder")) {
     vocabulary = embedding_.vocabulary;
-    backwards_ = file.flag("encoder.backwards");
+    backwards = file.flag("encoder.backwards");
     backward_summary_ = file.flag("encoder.backward_summary");
     int64_t width = file.integer("encoder.width", 1, MOST_WIDTH);
     int64_t count = file.integer("encoder.directions", 1, 2);
@@ -43,7 +43,7 @@ class RecurrentEncoder : public Encoder {
     float* read = work.read.need(items * embedding_.width);
     for (int64_t sentence = 0; sentence < count; ++sentence)
       for (int64_t item = 0; item < sources[sentence].length; ++item) {
-        int64_t from = backwards_ ? sources[sentence].length - 1 - item : item;
+        int64_t from = backwards ? sources[sentence].length - 1 - item : item;
         embedding_.look_up(sources[sentence].ids[from], read + (memory->starts[sentence] + item) * embedding_.width);
       }
     memory->finals.need(count * finals_width);
@@ -122,7 +122,7 @@ class RecurrentEncoder : public Encoder {
   }
 
   Embedding embedding_;
-  bool backwards_ = false, backward_summary_ = false;
+  bool backward_summary_ = false;
   std::vector<Network> directions_;
 };
 

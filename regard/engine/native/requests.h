@@ -19,4 +19,10 @@ inline void check_source(const Model& model, const Source& source, const std::st
       throw Refused(told + " has a source id that the vocabulary does not have");
 }
 
+// How a call is shared between workers, and how many sentences of it run together in each.
+inline void check_sharing(int64_t capacity, int64_t workers) {
+  if (capacity < 1 || capacity > 4096) throw Refused("the capacity must be from 1 to 4096");
+  if (workers < 1 || workers > 1024) throw Refused("there must be 1 to 1024 workers");
+}
+
 }  // namespace regard

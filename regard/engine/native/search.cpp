@@ -8,7 +8,6 @@
 namespace regard {
 namespace {
 
-constexpr int32_t PAD = 0, UNKNOWN = 1, START = 2, END = 3;
 constexpr int64_t SMALL = 512;  // a search that reads no more rows leaves its room to the next
 
 // One token of a row, linked to the one before it.

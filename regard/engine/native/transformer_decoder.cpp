@@ -30,6 +30,7 @@ class TransformerDecoder : public Decoder {
         if (!layer.cross.has_output || layer.cross.context_width() != side.width)
           throw Refused(name + ".cross gives contexts of another width");
         layer.around_cross = Norm::load(file, name + ".around_cross", side.width);
+        attention_heads.push_back(layer.cross.heads);
       }
       layer.around_feedforward = Norm::load(file, name + ".around_feedforward", side.width);
       layer.feedforward = FeedForward::load(file, name + ".feedforward", "decoder", side.width, quantised);
@@ -181,7 +182,8 @@ class TransformerDecoding : public Decoding {
     held_.assign(slots_.size(), nullptr);
     for (const Group& group : groups_) held_[group.slot] = &slots_[group.slot].held[index];
     Rows inside = stream_.enter(layer.around_cross);
-    cross_.weighs = weighs && index + 1 == side_.layers;
+    cross_.weighs = weighs && index == (reading.layer < 0 ? side_.layers - 1 : reading.layer);
+    cross_.weighed = reading.head;
     int64_t width = layer.cross.heads * layer.cross.value_width;
     float* contexts = contexts_.need(count * width);
     layer.cross.contexts(machine_, cross_, inside, groups_, held_, contexts, width);
