@@ -17,7 +17,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -33,6 +33,7 @@ _TELL: Final = (
     "regard_turned_product",
     "regard_loss",
     "regard_calls",
+    "regard_stepped",
 )
 """Functions that say whether there was enough memory."""
 
@@ -246,6 +247,47 @@ class Chosen(ctypes.Structure):
     )
 
 
+class StepProduct(ctypes.Structure):
+    _fields_ = (("weight", _pointer), ("bias", _pointer))
+
+
+class StepNorm(ctypes.Structure):
+    _fields_ = (("gain", _pointer), ("bias", _pointer), ("epsilon", ctypes.c_float))
+
+
+class StepLayer(ctypes.Structure):
+    _fields_ = (
+        ("asked", StepProduct),
+        ("output", StepProduct),
+        ("inner", StepProduct),
+        ("outer", StepProduct),
+        ("cross_bias", _pointer),
+        ("norms", StepNorm * 3),
+    )
+
+
+class Stepped(ctypes.Structure):
+    _fields_ = (
+        ("rows", _number),
+        ("layers", _number),
+        ("heads", _number),
+        ("cross_heads", _number),
+        ("width", _number),
+        ("inner", _number),
+        ("items", _number),
+        ("room", _number),
+        ("entries", _number),
+        ("norm_first", _number),
+        ("parts", ctypes.POINTER(StepLayer)),
+        ("keys", _pointer),
+        ("shifts", _pointer),
+        ("values", _pointer),
+        ("seen", _pointer),
+        ("past", _pointer),
+        ("states", _pointer),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The library, or why there is none."""
@@ -315,6 +357,7 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_gated": [ctypes.POINTER(Gated), _number, _number],
         "regard_chosen": [ctypes.POINTER(Chosen), _number, _number],
         "regard_summed": [ctypes.POINTER(Summed), _number, _number],
+        "regard_stepped": [ctypes.POINTER(Stepped)],
         "regard_compared": [ctypes.POINTER(Compared), _number, _number],
     }
     for name, types in shapes.items():

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.batch import Ids, Source
+from regard.kernels.steps import StepLayers, steps
 from regard.models.contracts import Decoder, Encoder, State
 from regard.models.memory import Memory, lengthen, masked_mean, unit_spans
 from regard.nn import (
@@ -31,7 +32,7 @@ from regard.nn.kept import Kept, is_fixed
 from regard.nn.lean import LeanLayer, lean_layers
 from regard.nn.past import Past, Reading, Room
 from regard.nn.plain import is_whole
-from regard.nn.single import KINDS, Folded, Folding, SinglePast, single_step
+from regard.nn.single import KINDS, Folded, Folding, SinglePast, native_layers, single_step
 from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
 
@@ -173,7 +174,7 @@ class GridState(TransformerState):
 class SingleState(TransformerState):
     """Where the rows of one sentence stand that is searched alone; a grid again as soon as it is asked for more."""
 
-    memory: tuple[Folded, ...]  # per layer
+    memory: Folded
     past: SinglePast
     length: int  # items read
     lean: "Lean"
@@ -201,11 +202,13 @@ class Lean:
 
     layers: tuple[LeanLayer, ...] = ()
     folding: Folding | None = None
+    native: StepLayers | None = None
 
     @classmethod
     def of(cls, layers: Sequence[TransformerDecoderLayer]) -> "Lean":
         lean = lean_layers(layers)
-        return cls(lean, Folding.of(layers, lean))
+        folding = Folding.of(layers, lean)
+        return cls(lean, folding, None if folding is None else native_layers(lean))
 
 
 def _join(first: Keys, second: Keys, items: int) -> Keys:
@@ -333,7 +336,12 @@ class TransformerDecoder(Decoder):
             rows = torch.add(added.table[state.length], rows, alpha=scale)
         else:
             rows = self.positions.step((rows * scale).unsqueeze(0), torch.tensor([state.length])).squeeze(0)
-        rows = single_step(state.lean.layers, state.memory, past, self.embedding_norm(rows))
+        rows, lean, memory = self.embedding_norm(rows), state.lean, state.memory
+        if lean.native is not None and steps(rows):
+            looked = memory.keys, memory.bias, memory.values
+            rows = lean.native.step(rows, looked, past.pages.entries, past.seen, past.entries)
+        else:
+            rows = single_step(lean.layers, memory, past, rows)
         after = SingleState(state.memory, past, state.length + 1, state.lean, state.beginning)
         return self.norm(rows).unsqueeze(0), after
 

@@ -3,6 +3,8 @@
 People put other modules in the place of ours (adapters), and hang hooks on them (pruning, sharding, their own looks).
 """
 
+from collections.abc import Iterator
+
 from torch import Tensor, nn
 
 
@@ -20,6 +22,18 @@ def is_hooked(module: nn.Module) -> bool:
 
 def is_whole(module: nn.Module) -> bool:
     """Whether no module inside is hooked, and all parameters are plain tensors in this machine's memory."""
-    if any(is_hooked(one) for one in module.modules()):
-        return False
-    return all((type(one) is Tensor or type(one) is nn.Parameter) and one.is_cpu for one in module.parameters())
+    for one in _inside(module):
+        if is_hooked(one):
+            return False
+        for tensor in one._parameters.values():
+            if tensor is not None and not ((type(tensor) is nn.Parameter or type(tensor) is Tensor) and tensor.is_cpu):
+                return False
+    return True
+
+
+def _inside(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all inside it, with less ado than `nn.Module.modules`: a shared one may come twice."""
+    yield module
+    for one in module._modules.values():
+        if one is not None:
+            yield from _inside(one)

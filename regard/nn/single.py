@@ -4,7 +4,7 @@ A batch of one sentence with some beams is so little arithmetic that the calls c
 sentence needs no grid: what its rows have read stands in one tensor for all layers, which entries a row sees is kept
 in numpy, and the whole room is looked at, written or not, so that its views are made once. The projections of
 cross-attention are put into the memory, which is known beforehand: the scores of a head are x W_q kᵀ = x (W_q kᵀ), and
-what it says is (Σ_n a_n v_n) W_o = Σ_n a_n (v_n W_o).
+what it says is (Σ_n a_n v_n) W_o = Σ_n a_n (v_n W_o). Where there is a kernel for it, a step of all layers is one call.
 
 Shapes: K beams, N source items, C entries of a past, R room for them, L layers, H heads, D width, E width of a head.
 """
@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.kernels.steps import LayerParts, StepLayers
 from regard.nn.kept import Product
 from regard.nn.lean import LeanLayer
 from regard.nn.transformer import TransformerDecoderLayer
@@ -35,14 +36,15 @@ class Pages:
     """Entries of all layers, which several pasts share: each sees those it knows of, and one may write behind them."""
 
     entries: Tensor  # (L, R, 2, H, E)
-    keys: tuple[Tensor, ...]  # per layer (H, E, R)
-    values: tuple[Tensor, ...]  # per layer (H, R, E)
     filled: int
+    _views: tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None = None
 
-    @classmethod
-    def of(cls, entries: Tensor, filled: int) -> "Pages":
-        keys, values = entries.permute(2, 0, 3, 1, 4).unbind(0)  # (L, H, R, E) each
-        return cls(entries, keys.transpose(2, 3).unbind(0), values.unbind(0), filled)
+    def views(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Per layer, keys (H, E, R) and values (H, R, E); made once."""
+        if self._views is None:
+            keys, values = self.entries.permute(2, 0, 3, 1, 4).unbind(0)  # (L, H, R, E) each
+            self._views = keys.transpose(2, 3).unbind(0), values.unbind(0)
+        return self._views
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class SinglePast:
         own = layers[0].itself
         width = own.output.weight.size(0) // own.heads
         made = like.new_zeros(len(layers), LEAST, 2, own.heads, width)
-        return cls(Pages.of(made, 0), np.full((1, LEAST), -np.inf, KINDS[like.dtype]), 0)
+        return cls(Pages(made, 0), np.full((1, LEAST), -np.inf, KINDS[like.dtype]), 0)
 
     def select(self, rows: NDArray[np.int64]) -> "SinglePast":
         """Rows that go on from those rows."""
@@ -85,7 +87,7 @@ class SinglePast:
         places = np.zeros(seen.shape[1], np.int64)  # what is not written yet holds the first entry
         places[: len(order)] = order
         entries = self.pages.entries.index_select(1, torch.from_numpy(places))
-        return SinglePast(Pages.of(entries, len(order)), seen, len(order))
+        return SinglePast(Pages(entries, len(order)), seen, len(order))
 
     def own(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
         """Keys and values of each layer (1, C, H, E), and which of them each row sees (1, K, C)."""
@@ -97,11 +99,11 @@ class SinglePast:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A memory with the projections of a layer in it."""
+    """A memory with the projections of all layers in it."""
 
-    keys: Tensor  # (D, H·N)
-    bias: Tensor  # (H·N,)
-    values: Tensor  # (H·N, D)
+    keys: Tensor  # (L, D, H·N)
+    bias: Tensor  # (L, H·N)
+    values: Tensor  # (L, H·N, D)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +143,66 @@ class Folding:
         """Whether a memory of so many items is not larger than what is saved."""
         return items > 0 and self.query.size(0) // self.layers * items <= 2 * width
 
-    def fold(self, states: Tensor) -> tuple[Folded, ...]:
-        """The memories of all layers of states (N, D)."""
+    def fold(self, states: Tensor) -> Folded:
+        """The memory of states (N, D)."""
         layers, each, items = self.layers, self.query.size(0) // self.layers, len(states)
         both = self.memory(states).view(items, layers, 2, each, -1).permute(2, 1, 3, 0, 4)  # (2, L, H, N, E)
         keys, values = both.reshape(2, layers * each, items, -1).unbind(0)
         asked = torch.bmm(keys, self.query).view(layers, each * items, -1)
         bias = torch.bmm(keys, self.query_bias).view(layers, -1)
         said = torch.bmm(values, self.output).view(layers, each * items, -1)
-        turned = asked.transpose(1, 2).contiguous()  # (L, D, H·N)
-        return tuple(Folded(*parts) for parts in zip(turned.unbind(0), bias.unbind(0), said.unbind(0), strict=True))
+        return Folded(asked.transpose(1, 2).contiguous(), bias, said)
 
 
-def single_step(layers: Sequence[LeanLayer], memories: Sequence[Folded], past: SinglePast, rows: Tensor) -> Tensor:
+def native_layers(layers: Sequence[LeanLayer]) -> StepLayers | None:
+    """The layers as one native call; None where there is none for them."""
+    parts = []
+    for layer in layers:
+        own, cross, norms = layer.itself, layer.cross, layer.norms
+        if cross is None or own.heads != own.key_heads:
+            return None
+        parts.append(
+            LayerParts(
+                asked=(own.asked.weight, own.asked.bias),
+                output=(own.output.weight, own.output.bias),
+                inner=(layer.inner.weight, layer.inner.bias),
+                outer=(layer.outer.weight, layer.outer.bias),
+                cross_bias=cross.output.bias,
+                norms=tuple((one.weight, one.bias, one.epsilon) for one in norms),
+                heads=own.heads,
+                cross_heads=cross.heads,
+                norm_first=layer.norm_first,
+            )
+        )
+    return StepLayers.of(parts)
+
+
+def single_step(layers: Sequence[LeanLayer], memory: Folded, past: SinglePast, rows: Tensor) -> Tensor:
     """One more item of each row through all layers, into a past that has grown: (K, D) → (K, D)."""
     beams, pages = len(rows), past.pages
     slots = pages.entries[:, past.entries - beams : past.entries].flatten(2).unbind(0)  # (K, 2·H·E) each
     seen = torch.from_numpy(past.seen).unsqueeze(0)  # (1, K, R)
     heads = layers[0].itself.heads
-    for layer, memory, slot, keys, values in zip(layers, memories, slots, pages.keys, pages.values, strict=True):
+    looks = zip(memory.keys.unbind(0), memory.bias.unbind(0), memory.values.unbind(0), strict=True)
+    for layer, looked, slot, keys, values in zip(layers, looks, slots, *pages.views(), strict=True):
         first, own, norms = layer.norm_first, layer.itself, layer.norms
         inside = norms[0](rows) if first else rows
         own.entry(inside, out=slot)
         query = own.query(inside).view(beams, heads, -1).transpose(0, 1)  # (H, K, E)
         context = torch.bmm(torch.baddbmm(seen, query, keys).softmax(-1), values)  # (H, K, E)
         rows = own.output(context.transpose(0, 1).reshape(beams, -1)).add_(rows)
-        rows = look_folded(layer, memory, rows if first else norms[0](rows))
+        rows = look_folded(layer, looked, rows if first else norms[0](rows))
         rows = layer.fed_forward(rows)
     return rows
 
 
-def look_folded(layer: LeanLayer, memory: Folded, rows: Tensor) -> Tensor:
+def look_folded(layer: LeanLayer, memory: tuple[Tensor, Tensor, Tensor], rows: Tensor) -> Tensor:
     """Cross-attention with its residual connection: (K, D) → (K, D)."""
     assert layer.cross is not None
-    first, norm, bias = layer.norm_first, layer.norms[1], layer.cross.output.bias
-    scores = torch.addmm(memory.bias, norm(rows) if first else rows, memory.keys)  # (K, H·N)
+    (keys, shifts, values), first = memory, layer.norm_first
+    norm, bias = layer.norms[1], layer.cross.output.bias
+    scores = torch.addmm(shifts, norm(rows) if first else rows, keys)  # (K, H·N)
     weights = scores.view(len(rows), layer.cross.heads, -1).softmax(-1).view(scores.shape)
-    said = torch.mm(weights, memory.values) if bias is None else torch.addmm(bias, weights, memory.values)
+    said = torch.mm(weights, values) if bias is None else torch.addmm(bias, weights, values)
     rows = said.add_(rows)
     return rows if first else norm(rows)

@@ -180,7 +180,8 @@ class Search:
         assert self._grid is not None
         options, logits, normaliser = self._running[0].request.options, step.logits, step.normaliser
         count, forbidden = options.beam, never(options)
-        if len(self._running) == 1 and logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
+        plain = logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
+        if len(self._running) == 1 and step.largest is None and plain:
             one, shift = self._running[0], None if normaliser is None else normaliser[0]
             return [
                 best_alone(

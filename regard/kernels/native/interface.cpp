@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 6;
+constexpr int32_t INTERFACE = 7;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -188,6 +188,16 @@ REGARD_API void regard_chosen(const Chosen* asked, int64_t sentences, int64_t th
 
 REGARD_API void regard_summed(const Summed* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->summed(*asked, from, to); });
+}
+
+// 0 where there was no memory.
+REGARD_API int32_t regard_stepped(const Stepped* asked) {
+  size_t bytes = (static_cast<size_t>(used->step_room(*asked)) * sizeof(float) + 63) / 64 * 64;
+  auto* room = static_cast<float*>(std::aligned_alloc(64, bytes));
+  if (!room) return 0;
+  used->stepped(*asked, room);
+  std::free(room);
+  return 1;
 }
 
 // Whether there are products of bfloat16 numbers.

@@ -150,6 +150,36 @@ struct Chosen {
   int64_t* tokens;           // (S, C)
 };
 
+// A step of all layers of a Transformer's decoder for the rows of one sentence. Shapes: K rows, L layers, D width, F inner
+// width, H heads of cross-attention, N items of the memory, R room for entries of the past, C of them in use. Entries
+// are a key and a value of all heads; those of this step are the last K.
+struct StepProduct {
+  const float* weight;  // (inputs, outputs)
+  const float* bias;    // (outputs) or null
+};
+struct StepNorm {
+  const float* gain;  // (D)
+  const float* bias;  // (D) or null
+  float epsilon;
+};
+struct StepLayer {
+  StepProduct asked;         // (D, 3 D) queries, scaled, keys and values
+  StepProduct output;        // (D, D)
+  StepProduct inner, outer;  // (D, F), (F, D)
+  const float* cross_bias;   // (D) or null
+  StepNorm norms[3];         // of self-attention, cross-attention and what follows
+};
+struct Stepped {
+  int64_t rows, layers, heads, cross_heads, width, inner, items, room, entries, norm_first;
+  const StepLayer* parts;  // (L)
+  const float* keys;       // (L, D, H·N) of the memory, with the projection of queries in them
+  const float* shifts;     // (L, H·N)
+  const float* values;     // (L, H·N, D) with the projection of outputs in them
+  const float* seen;       // (K, R) 0 where a row sees an entry
+  float* past;             // (L, R, 2, D)
+  float* states;           // (K, D) what goes in and what comes out
+};
+
 // The loss of rows of features, whose logits are x Wᵀ + b, and its gradients. With e = exp(logit - that of the label) and
 // the target distribution (1 - ε) · one-hot + ε / V, errors are e / Σ e less `share` = 1 - ε at the label; what the even
 // share means for gradients is what they begin with. Shapes: R rows, D width, V vocabulary.
@@ -231,6 +261,8 @@ struct Kernels {
   void (*compared)(const Compared&, int64_t first, int64_t last);
   void (*summed)(const Summed&, int64_t first, int64_t last);
   void (*chosen)(const Chosen&, int64_t first, int64_t last);
+  int64_t (*step_room)(const Stepped&);  // floats that it needs
+  void (*stepped)(const Stepped&, float* room);
   const HalfKernels* half;  // or null
 };
 

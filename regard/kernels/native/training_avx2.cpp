@@ -12,6 +12,7 @@ namespace avx2 {
 #include "rows.h"
 #include "attention.h"
 #include "search.h"
+#include "steps.h"
 #include "table.h"
 }  // namespace avx2
 

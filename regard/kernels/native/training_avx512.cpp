@@ -14,6 +14,7 @@ namespace avx512 {
 #include "rows.h"
 #include "attention.h"
 #include "search.h"
+#include "steps.h"
 #include "table.h"
 }  // namespace avx512
 

@@ -16,6 +16,7 @@ namespace avx512_bf16 {
 #include "rows.h"
 #include "attention.h"
 #include "search.h"
+#include "steps.h"
 #include "half_tiles.h"
 #include "half_attention.h"
 #include "half_products.h"

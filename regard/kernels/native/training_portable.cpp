@@ -10,6 +10,7 @@ namespace portable {
 #include "rows.h"
 #include "attention.h"
 #include "search.h"
+#include "steps.h"
 #include "table.h"
 }  // namespace portable
 
