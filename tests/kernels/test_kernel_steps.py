@@ -237,3 +237,22 @@ def test_a_decoder_takes_the_native_step(built: ctypes.CDLL, monkeypatch: pytest
     for one, other in zip(natively, three_steps(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
     assert len(taken) == 3
+
+
+@torch.no_grad()
+def test_parameters_that_are_given_other_memory_leave_theirs_to_a_search(built: ctypes.CDLL) -> None:
+    """As `to` does while a search goes on, after which another one begins."""
+    system = family("transformer post", dtype=torch.float32)
+    sources, tokens = {"source": source_ids([[4, 5, 6, 7]])}, torch.tensor([[5]])
+    state = system.step(torch.tensor([[3]]), system.start(sources)).state
+    assert isinstance(state, SingleState)
+    wanted = system.step(tokens, state).logits
+    native = state.lean.native
+    assert native is not None
+    places = [place.data_ptr() for part in native.layers for place in part.tensors()]
+    for one in system.parameters():
+        one.data = one.detach().clone()
+    system.start(sources)
+    taken = [torch.full((8,), math.nan) for _ in range(2000)]  # as wide as a norm
+    assert not {one.data_ptr() for one in taken} & set(places), "somebody else has come to stand there"
+    assert torch.equal(system.step(tokens, state).logits, wanted)
