@@ -90,8 +90,12 @@ class StepLayers:
         held = tuple(one.detach() for part in layers for one in part.tensors())
         return cls(tuple(layers), (StepLayer * len(layers))(*(one.described() for one in layers)), held)
 
+    def __reduce__(self) -> tuple[object, tuple[tuple[LayerParts, ...]]]:
+        """A copy has addresses of its own."""
+        return StepLayers.of, (self.layers,)
+
     def step(self, states: Tensor, memory: Looked, past: Tensor, seen: NDArray[np.float32], entries: int) -> Tensor:
-        """One more item of each row: states (K, D) → (K, D), written over them.
+        """One more item of each row: states (K, D) → (K, D).
 
         `seen` (K, R) is 0 for what a row sees of the past (L, R, 2, ·, ·), whose last K of `entries` are written here.
         """
@@ -104,6 +108,7 @@ class StepLayers:
         assert past.shape[:3] == (layers, room, 2), "a place for each entry"
         assert past.numel() == layers * room * 2 * width, "of all heads"
         assert rows <= entries <= room, "there is room for this step"
+        states = states.clone()  # somebody may hold what goes in: a hook of the norm before
         asked = Stepped(
             rows,
             layers,
