@@ -282,3 +282,28 @@ def test_a_copy_of_a_state_goes_on_with_memory_of_its_own(built: ctypes.CDLL) ->
         one.zero_()
     whole = family("transformer post", dtype=torch.float32)
     assert torch.equal(whole.step(tokens, other).logits, wanted)
+
+
+@pytest.mark.parametrize("name", ["transformer post", "transformer pre"])
+@torch.no_grad()
+def test_a_state_can_be_gone_on_from_twice(built: ctypes.CDLL, name: str) -> None:
+    """What one continuation writes is not seen by another."""
+    system = family(name, dtype=torch.float32)
+
+    def after(state: Any, *tokens: int) -> Any:
+        for token in tokens:
+            state = system.step(torch.tensor([[token]]), state).state
+            assert state.lean.native is not None
+        return state
+
+    def said(state: Any) -> torch.Tensor:
+        return system.step(torch.tensor([[6]]), state).logits
+
+    sources = {"source": source_ids([[4, 5, 6, 7]])}
+    begun = after(system.start(sources), 3, 5)
+    first, second = after(begun, 4), after(begun, 8)
+    found = said(second), said(first), said(second)
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[0], said(after(system.start(sources), 3, 5, 8)))
+    assert torch.equal(found[1], said(after(system.start(sources), 3, 5, 4)))
+    assert not torch.allclose(found[0], found[1])
