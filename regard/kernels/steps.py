@@ -76,20 +76,26 @@ def _at(tensor: Tensor | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class StepLayers:
-    """The layers of a decoder, described to the kernel; `layers` are held for it."""
+    """The layers of a decoder, described to the kernel."""
 
     layers: tuple[LayerParts, ...]
     parts: "ctypes.Array[StepLayer]"
+    held: tuple[Tensor, ...]  # aliases of all it points to: a parameter may be given other memory (`.data`, `to`)
 
     @classmethod
     def of(cls, layers: Sequence[LayerParts]) -> "StepLayers | None":
         """None where the kernel cannot do them."""
         if not layers or not all(one.fits() for one in layers) or len({one.sizes for one in layers}) > 1:
             return None
-        return cls(tuple(layers), (StepLayer * len(layers))(*(one.described() for one in layers)))
+        held = tuple(one.detach() for part in layers for one in part.tensors())
+        return cls(tuple(layers), (StepLayer * len(layers))(*(one.described() for one in layers)), held)
+
+    def __reduce__(self) -> tuple[object, tuple[tuple[LayerParts, ...]]]:
+        """A copy has addresses of its own."""
+        return StepLayers.of, (self.layers,)
 
     def step(self, states: Tensor, memory: Looked, past: Tensor, seen: NDArray[np.float32], entries: int) -> Tensor:
-        """One more item of each row: states (K, D) → (K, D), written over them.
+        """One more item of each row: states (K, D) → (K, D).
 
         `seen` (K, R) is 0 for what a row sees of the past (L, R, 2, ·, ·), whose last K of `entries` are written here.
         """
@@ -102,6 +108,7 @@ class StepLayers:
         assert past.shape[:3] == (layers, room, 2), "a place for each entry"
         assert past.numel() == layers * room * 2 * width, "of all heads"
         assert rows <= entries <= room, "there is room for this step"
+        states = states.clone()  # somebody may hold what goes in: a hook of the norm before
         asked = Stepped(
             rows,
             layers,

@@ -31,7 +31,7 @@ from regard.nn import (
 from regard.nn.kept import Kept, is_fixed
 from regard.nn.lean import LeanLayer, lean_layers
 from regard.nn.past import Past, Reading, Room
-from regard.nn.plain import is_whole
+from regard.nn.plain import is_plain, is_whole
 from regard.nn.single import KINDS, Folded, Folding, SinglePast, native_layers, single_step
 from regard.nn.sites import anyone_watches
 from regard.nn.transformer import PAPER
@@ -282,6 +282,7 @@ class TransformerDecoder(Decoder):
         lean = self._lean()
         folding, states = lean.folding, memory.states
         alone = folding is not None and len(states) == 1 and states.dtype in KINDS and states.device.type == "cpu"
+        alone = alone and is_plain(self.embedding, Embedding)  # whose table is read without calling it
         if not alone or folding is None or not folding.fits(*states.shape[1:]) or not bool(memory.mask.all()):
             return self._start(memory, lean)
         return SingleState(

@@ -85,7 +85,7 @@ class Norm:
     @classmethod
     def of(cls, residual: Residual) -> "Norm | None":
         norm = residual.norm
-        if type(norm) is not nn.LayerNorm or norm.weight is None:
+        if not isinstance(norm, nn.LayerNorm) or not is_plain(norm, nn.LayerNorm) or norm.weight is None:
             return None
         return cls(norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 

@@ -7,9 +7,13 @@ import pytest
 import torch
 
 from regard.kernels.search import chosen, compared, compares, gated, gates, summed, sums
+from regard.models.contracts import State, Step
+from regard.models.likelihood import said
 from regard.nn import Attention, Site
 from regard.nn.cells import LSTMCell
+from regard.search import Hypothesis, Request, Search, SearchOptions
 from regard.special import END
+from tests.markov import Markov, which
 
 
 def drawn(*shape: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
@@ -160,3 +164,26 @@ def test_threads_change_nothing(built: ctypes.CDLL) -> None:
         finally:
             torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+class Level(Markov):
+    """Says logits in single precision, of which many are equal."""
+
+    def step(self, tokens: torch.Tensor, state: State) -> Step:
+        step = super().step(tokens, state)
+        return said(step.logits.float().round().contiguous(), step.state)
+
+
+@pytest.mark.parametrize("beam", [1, 3, 8])
+def test_among_equals_one_sentence_alone_chooses_as_among_others(built: ctypes.CDLL, beam: int) -> None:
+    scorer = Level(vocabulary=150, tables=2, spread=1.0, end=1.0)
+    options = SearchOptions(beam=beam, best=beam, max_length=6, max_ratio=None)
+
+    def found(*tables: int) -> dict[int, tuple[Hypothesis, ...]]:
+        search, done = Search(scorer), dict[int, tuple[Hypothesis, ...]]()
+        search.add([Request(id=one, sources=which(one), items=3, options=options) for one in tables])
+        while search.busy:
+            done |= {one.id: one.hypotheses for one in search.step()}
+        return done
+
+    assert found(0) | found(1) == found(0, 1)

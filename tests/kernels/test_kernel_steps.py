@@ -1,5 +1,6 @@
 """A step of all layers of a decoder for one sentence, natively, against the same in torch with double precision."""
 
+import copy
 import ctypes
 import math
 from dataclasses import replace
@@ -93,7 +94,7 @@ def memory_of(width: int, heads: int, items: int, count: int) -> Folded:
 
 def native_step(layers: StepLayers, memory: Folded, past: SinglePast, rows: torch.Tensor) -> torch.Tensor:
     looked = single(memory.keys), single(memory.bias), single(memory.values)
-    return layers.step(rows.clone(), looked, past.pages.entries, past.seen, past.entries)
+    return layers.step(rows, looked, past.pages.entries, past.seen, past.entries)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -237,3 +238,72 @@ def test_a_decoder_takes_the_native_step(built: ctypes.CDLL, monkeypatch: pytest
     for one, other in zip(natively, three_steps(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
     assert len(taken) == 3
+
+
+@torch.no_grad()
+def test_parameters_that_are_given_other_memory_leave_theirs_to_a_search(built: ctypes.CDLL) -> None:
+    """As `to` does while a search goes on, after which another one begins."""
+    system = family("transformer post", dtype=torch.float32)
+    sources, tokens = {"source": source_ids([[4, 5, 6, 7]])}, torch.tensor([[5]])
+    state: Any = system.step(torch.tensor([[3]]), system.start(sources)).state
+    wanted = system.step(tokens, state).logits
+    native: StepLayers | None = state.lean.native
+    assert native is not None
+    places = [place.data_ptr() for part in native.layers for place in part.tensors()]
+    for one in system.parameters():
+        one.data = one.detach().clone()
+    system.start(sources)
+    taken = [torch.full((8,), math.nan) for _ in range(2000)]  # as wide as a norm
+    assert not {one.data_ptr() for one in taken} & set(places), "somebody else has come to stand there"
+    assert torch.equal(system.step(tokens, state).logits, wanted)
+
+
+@pytest.mark.parametrize("name", ["transformer post", "transformer pre"])
+@torch.no_grad()
+def test_what_goes_in_stays_as_it_is(built: ctypes.CDLL, name: str) -> None:
+    """A hook may hold it, or give what is its own."""
+    system, own = family(name, dtype=torch.float32), drawn(1, 8, seed=1, kind=torch.float32)
+    given = own.clone()
+    system.get_submodule("decoder.embedding_norm").register_forward_hook(lambda *_: given)
+    state: Any = system.start({"source": source_ids([[4, 5, 6, 7]])})
+    system.step(torch.tensor([[3]]), state)
+    assert state.lean.native is not None
+    assert torch.equal(given, own)
+
+
+@torch.no_grad()
+def test_a_copy_of_a_state_goes_on_with_memory_of_its_own(built: ctypes.CDLL) -> None:
+    system, tokens = family("transformer post", dtype=torch.float32), torch.tensor([[5]])
+    state: Any = system.start({"source": source_ids([[4, 5, 6, 7]])})
+    state = system.step(torch.tensor([[3]]), state).state
+    other = copy.deepcopy(state)
+    wanted = system.step(tokens, state).logits
+    for one in system.parameters():
+        one.zero_()
+    whole = family("transformer post", dtype=torch.float32)
+    assert torch.equal(whole.step(tokens, other).logits, wanted)
+
+
+@pytest.mark.parametrize("name", ["transformer post", "transformer pre"])
+@torch.no_grad()
+def test_a_state_can_be_gone_on_from_twice(built: ctypes.CDLL, name: str) -> None:
+    """What one continuation writes is not seen by another."""
+    system = family(name, dtype=torch.float32)
+
+    def after(state: Any, *tokens: int) -> Any:
+        for token in tokens:
+            state = system.step(torch.tensor([[token]]), state).state
+            assert state.lean.native is not None
+        return state
+
+    def said(state: Any) -> torch.Tensor:
+        return system.step(torch.tensor([[6]]), state).logits
+
+    sources = {"source": source_ids([[4, 5, 6, 7]])}
+    begun = after(system.start(sources), 3, 5)
+    first, second = after(begun, 4), after(begun, 8)
+    found = said(second), said(first), said(second)
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[0], said(after(system.start(sources), 3, 5, 8)))
+    assert torch.equal(found[1], said(after(system.start(sources), 3, 5, 4)))
+    assert not torch.allclose(found[0], found[1])

@@ -204,3 +204,28 @@ def test_hooks_are_heard_under_search() -> None:
         module.register_forward_hook(lambda *_, part=part: heard.append(part))
     system.step(torch.tensor([[START]]), system.start({"source": source_ids([SOURCE])}))
     assert heard == ["encoder", "decoder"]
+
+
+@pytest.mark.parametrize("part", ["embedding", "layers.1.around_cross.norm"])
+@torch.no_grad()
+def test_a_way_of_its_own_is_heard_under_search(part: str) -> None:
+    system = family("transformer post")
+    sources, tokens = {"source": source_ids([SOURCE])}, torch.tensor([[START]])
+    before = system.step(tokens, system.start(sources)).log_probabilities
+    module = system.get_submodule(f"decoder.{part}")
+    forward = module.forward
+    module.forward = lambda given: forward(given) * 1.5  # type: ignore[method-assign]
+    system.eval()
+    after = system.step(tokens, system.start(sources)).log_probabilities
+    with watching(Nobody()):
+        usual = system.step(tokens, system.start(sources)).log_probabilities
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, usual, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_hooks_of_the_embedding_are_heard_under_search() -> None:
+    system, heard = family("transformer post"), list[int]()
+    system.get_submodule("decoder.embedding").register_forward_hook(lambda *_: heard.append(1))
+    system.step(torch.tensor([[START]]), system.start({"source": source_ids([SOURCE])}))
+    assert heard == [1]
