@@ -101,9 +101,13 @@ def test_links_that_cannot_be_told_are_refused(model, tmp_path):
         assert len(list(Prepared(folder).predict(LINES))) == len(LINES)
         with pytest.raises(UsageError, match=told):
             list(Prepared(folder).predict(LINES, align=True))
-    path.write_text(json.dumps({**written, "alignment_layer": -9}))
-    with pytest.raises(ModelError, match="there is no layer 2147483647: the decoder has"):
-        list(Prepared(model.folder).predict(["a b"], align=True))
+    for change, message in (
+        ({"alignment_layer": -9}, "there is no layer -9: the decoder has 1, counted from 0; -1 is the last; write it"),
+        ({"alignment_head": 99}, "there is no head 99: the layer has 2, counted from 0; write it again with `reg"),
+    ):
+        path.write_text(json.dumps({**written, **change}))
+        with pytest.raises(ModelError, match=f"engine.json: {message}"):
+            Prepared(model.folder)
 
 
 def test_settings_that_do_not_fit_are_refused(model):
@@ -124,6 +128,8 @@ def test_settings_that_do_not_fit_are_refused(model):
         ({"alignment_layer": 0.5}, "alignment_layer cannot be 0.5"),
         ({"alignment_head": -1}, "alignment_head cannot be -1"),
         ({"alignment_shift": None}, "alignment_shift cannot be None"),
+        ({"alignment_shift": 2}, "alignment_shift cannot be 2"),
+        ({"max_source": 0}, "max_source cannot be 0"),
         ({"aligns_words": 1}, "aligns_words cannot be 1"),
     ]
     for change, message in cases:
