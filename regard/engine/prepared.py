@@ -15,7 +15,7 @@ from regard.errors import ModelError, UsageError
 from regard.files import replace_file
 from regard.special import END
 from regard.text.backwards import BackwardTokenizer
-from regard.text.beginning import encode_beginning
+from regard.text.beginning import encode_beginning, read_part
 from regard.text.build import load_tokenizer
 
 NAME: Final = "engine.bin"
@@ -193,7 +193,8 @@ class Prepared:
 
         Outputs are read again, as `Model.align` does: a search may write a text in other tokens than its tokenizer.
         """
-        sources = [self._as_read(lines[number]) for number in numbers]
+        longest = int(str(self._settings["max_source"]))
+        sources = [read_part(self.source, lines[number], longest) for number in numbers]
         encoded = [
             (self.source.encode(source), self.target.encode(answers[number].text))
             for source, number in zip(sources, numbers, strict=True)
@@ -208,11 +209,6 @@ class Prepared:
             else:
                 sides = Side.of_source_tokens(source), Side.of_target_tokens(target)
             answers[number] = replace(answers[number], links=links(weights, *sides, shift=shift))
-
-    def _as_read(self, line: str) -> str:
-        """What of a line was not cut off."""
-        spans, longest = encode_beginning(self.source, line).spans, int(str(self._settings["max_source"]))
-        return line if len(spans) <= longest else line[: spans[:longest][-1][1]]
 
     def _answered(self, lines: list[str], options: EngineOptions, workers: int | None) -> list[Line]:
         answers = [Line("") for _ in lines]

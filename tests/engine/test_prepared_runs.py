@@ -83,6 +83,20 @@ def test_links_are_those_of_the_model(reading, text, tmp_path, monkeypatch, caps
         assert capsys.readouterr().out.split("\n")[:-1] == expected
 
 
+def test_a_source_that_is_cut_within_a_character_has_links(tmp_path):
+    """Only some bytes of the last character are read; with all of them it would be longer than the positions."""
+    learned = {**TRANSFORMER, "positions": "learned", "longest": 13}
+    sections = {"text": {"unit": "byte"}, "model": {"encoder": learned, "decoder": TRANSFORMER}}
+    model = Model.load(untrained_run(tmp_path / "run", seed=3, data={"max_length": 12}, **sections))
+    assert prepare_model(model) == ""
+    line = "a" + "\u00e4" * 20  # 1 + 5 · 2 bytes, and one of two
+    (found,) = Prepared(model.folder).predict([line], align=True)
+    told = [with_engine(model).predict(line, capture=True), model.predict(line, capture=True)]
+    assert [len(one.alignment.source) for one in told] == [11, 11]
+    assert list(Form(align=True).lines(told[0], 1)) == [f"{found.text}\t{found.links}"]
+    assert found.remark == "29 tokens beyond the 12 that the model reads"
+
+
 def test_links_of_trained_models(model):
     found = Prepared(model.folder).predict(LINES, align=True)
     assert [f"{one.text}\t{one.links}" for one in found] == aligned_lines(model)
