@@ -15,7 +15,7 @@ from regard.errors import ModelError, UsageError
 from regard.files import replace_file
 from regard.special import END
 from regard.text.backwards import BackwardTokenizer
-from regard.text.beginning import encode_beginning
+from regard.text.beginning import encode_beginning, read_part
 from regard.text.build import load_tokenizer
 
 NAME: Final = "engine.bin"
@@ -94,8 +94,8 @@ def read_settings(folder: Path) -> dict[str, object]:
     for name, kinds in _KINDS.items():
         value = found.get(name, "")
         wrong_text = isinstance(value, str) and value not in _TEXTS.get(name, ())
-        least = -MOST if name == "alignment_layer" else 0  # which may be counted from the last
-        wrong_number = isinstance(value, int | float) and not least <= value <= MOST  # NaN is neither
+        least, most = _RANGES.get(name, (0, MOST))
+        wrong_number = isinstance(value, int | float) and not least <= value <= most  # NaN is neither
         if type(value) not in kinds or wrong_text or wrong_number:
             raise ModelError(f"{path}: {name} cannot be {value!r}; write it again with `regard prepare`")
     return found
@@ -106,6 +106,13 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("text", "target"),
     "length_formula": ("plain", "gnmt"),
     "stopping": ("exact", "early"),
+}
+
+
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "max_source": (1, MOST),
+    "alignment_layer": (-MOST, MOST),  # it may be counted from the last
+    "alignment_shift": (0, 1),
 }
 
 
@@ -126,6 +133,19 @@ class Prepared:
             raise ModelError(f"{path}: {NAME} is of other vocabularies than the tokenizers here; prepare the run again")
         self.target = BackwardTokenizer(target) if settings["reverse_target"] else target
         self._settings = settings
+        self._reading = self._alignment_reading(path / SETTINGS)
+
+    def _alignment_reading(self, path: Path) -> EngineReading | None:
+        """Which attention links are made of; None: there is none, or it was prepared before that could be told."""
+        layer, head = self._settings["alignment_layer"], self._settings["alignment_head"]
+        if layer is None:
+            return None
+        reading = EngineReading(layer=int(str(layer)), head=None if head is None else int(str(head)))
+        try:
+            self.engine.attention([], reading=reading)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}; write it again with `regard prepare`") from None
+        return reading
 
     def options(self, beam: int | None = None) -> EngineOptions:
         """Search as the recipe says, with another beam where one is asked for."""
@@ -147,7 +167,7 @@ class Prepared:
     ) -> Iterator[Line]:
         """A line for each line, in order; blank for blank. With `align`, with the links of words."""
         options = self.options(beam)
-        if align and self._settings["alignment_layer"] is None:
+        if align and self._reading is None:
             raise UsageError(
                 "this model has no attention to a source text to read an alignment from, or it was prepared before "
                 "that could be told; prepare the run again with `regard prepare`, or leave out --align"
@@ -173,26 +193,22 @@ class Prepared:
 
         Outputs are read again, as `Model.align` does: a search may write a text in other tokens than its tokenizer.
         """
-        sources = [self._as_read(lines[number]) for number in numbers]
+        longest = int(str(self._settings["max_source"]))
+        sources = [read_part(self.source, lines[number], longest) for number in numbers]
         encoded = [
             (self.source.encode(source), self.target.encode(answers[number].text))
             for source, number in zip(sources, numbers, strict=True)
         ]
-        layer, head, shift = (self._settings[f"alignment_{name}"] for name in ("layer", "head", "shift"))
-        reading = EngineReading(layer=int(str(layer)), head=None if head is None else int(str(head)))
+        assert self._reading is not None
         pairs = [([*source.ids, END], target.ids) for source, target in encoded]
-        attention = self.engine.attention(pairs, reading=reading, workers=workers)
+        attention = self.engine.attention(pairs, reading=self._reading, workers=workers)
+        shift = int(str(self._settings["alignment_shift"]))
         for number, text, (source, target), weights in zip(numbers, sources, encoded, attention, strict=True):
             if self._settings["aligns_words"]:
                 sides = Side.of_words(text, source), Side.of_words(answers[number].text, target)
             else:
                 sides = Side.of_source_tokens(source), Side.of_target_tokens(target)
-            answers[number] = replace(answers[number], links=links(weights, *sides, shift=int(str(shift))))
-
-    def _as_read(self, line: str) -> str:
-        """What of a line was not cut off."""
-        spans, longest = encode_beginning(self.source, line).spans, int(str(self._settings["max_source"]))
-        return line if len(spans) <= longest else line[: spans[:longest][-1][1]]
+            answers[number] = replace(answers[number], links=links(weights, *sides, shift=shift))
 
     def _answered(self, lines: list[str], options: EngineOptions, workers: int | None) -> list[Line]:
         answers = [Line("") for _ in lines]

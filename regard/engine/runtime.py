@@ -102,7 +102,7 @@ class Found:
 
 
 class StopFlag:
-    """Ends a search from another thread."""
+    """Ends a search, or a pass for attention, from another thread."""
 
     def __init__(self) -> None:
         self._value = ctypes.c_int32(0)
@@ -196,6 +196,8 @@ class Engine:
 
         Alike lengths that stand together are searched fastest. Another thread may `stop` it.
         """
+        if options.attention is not None:
+            self._place(options.attention)  # before anything is searched in vain
         if not requests:
             return []
         ids, id_starts = joined([request.ids for request in requests])
@@ -226,7 +228,7 @@ class Engine:
         message = ctypes.create_string_buffer(MESSAGE)
         arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
         try:
-            status = _called(lambda: self.library.regard_search(*arguments), flag, sum(limits))
+            status = _called(lambda: self.library.regard_search(*arguments), flag, len(ids) + sum(limits))
             if status:
                 raise error_of(status, message)
             answers = list(_answers(self.library, result, len(requests)))
@@ -254,7 +256,11 @@ class Engine:
         capacity: int | None = None,
         stop: StopFlag | None = None,
     ) -> list[Attention]:
-        """Attention of given outputs (without END) to their sources (with it), in one pass; all pairs must be right."""
+        """Attention of given outputs (without END) to their sources (with it), in one pass; all pairs must be right.
+
+        Another thread may `stop` it.
+        """
+        layer, head = self._place(reading)
         ids, id_starts = joined([source for source, _ in pairs])
         targets, target_starts = joined([target for _, target in pairs])
         flag = StopFlag() if stop is None else stop
@@ -266,25 +272,40 @@ class Engine:
             id_starts=address(id_starts),
             targets=address(targets),
             target_starts=address(target_starts),
-            layer=_from_first(reading.layer, len(self.attention_heads)),
-            head=-1 if reading.head is None else _known(reading.head),
+            layer=layer,
+            head=head,
             stop=flag.address,
         )
         asked.kept = (ids, id_starts, targets, target_starts, flag)
         room = sum((len(target) + 1) * len(source) for source, target in pairs)
+        fewer = "ask for the attention of fewer outputs at a time"
         try:
             weights = array("f", [0.0]) * room
+            message = ctypes.create_string_buffer(MESSAGE)
+            arguments = self.handle, ctypes.byref(asked), address(weights), room, message
+            tokens = len(ids) + len(targets) + len(pairs)
+            status = _called(lambda: self.library.regard_attention(*arguments), flag, tokens)
+            if status:
+                raise error_of(status, message, fewer=fewer)
+            return list(_cut(weights, pairs))
         except MemoryError:
             raise ResourceError(
-                f"the native engine: there is not enough memory for {room:,} weights of attention; ask for fewer pairs "
-                "at a time"
+                f"the native engine: there is not enough memory for {room:,} weights of attention; {fewer}"
             ) from None
-        message = ctypes.create_string_buffer(MESSAGE)
-        arguments = self.handle, ctypes.byref(asked), address(weights), room, message
-        status = _called(lambda: self.library.regard_attention(*arguments), flag, len(targets) + len(pairs))
-        if status:
-            raise error_of(status, message)
-        return list(_cut(weights, pairs))
+
+    def _place(self, reading: EngineReading) -> tuple[int, int]:
+        """Layer and head as the library counts them, from 0 (a head of -1: the mean of all); or ModelError."""
+        layers = len(self.attention_heads)
+        if not layers:
+            raise ModelError("this model attends to no source: it has no attention to tell")
+        if not -layers <= reading.layer < layers:
+            raise ModelError(
+                f"there is no layer {reading.layer}: the decoder has {layers}, counted from 0; -1 is the last"
+            )
+        heads = self.attention_heads[reading.layer]
+        if reading.head is not None and not 0 <= reading.head < heads:
+            raise ModelError(f"there is no head {reading.head}: the layer has {heads}, counted from 0")
+        return reading.layer % layers, -1 if reading.head is None else reading.head
 
 
 def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
@@ -315,16 +336,6 @@ def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
     return status[0]
 
 
-def _from_first(layer: int, layers: int) -> int:
-    """A layer counted from 0; one that there cannot be stays one."""
-    return _known(layer + layers if layer < 0 else layer)
-
-
-def _known(number: int) -> int:
-    """What is too small or too large for the library is a number that nothing has."""
-    return number if 0 <= number <= MOST_IDS else MOST_IDS
-
-
 def _cut(weights: "array[float]", pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Attention]:
     start = 0
     for source, target in pairs:
@@ -333,10 +344,11 @@ def _cut(weights: "array[float]", pairs: Sequence[tuple[Sequence[int], Sequence[
         start = end
 
 
-def error_of(status: int, message: Any) -> Exception:
+def error_of(status: int, message: Any, *, fewer: str = "search fewer sentences at a time") -> Exception:
+    """What a status means; `fewer` says what takes less memory."""
     text = message.value.decode(errors="replace")
     if status == NO_MEMORY:
-        return ResourceError(f"the native engine: {text}; search fewer sentences at a time, or close other programs")
+        return ResourceError(f"the native engine: {text}; {fewer}, or close other programs")
     if status == STOPPED:
         from concurrent.futures import CancelledError  # takes long to import
 

@@ -16,7 +16,7 @@ from regard.metrics.alignment import Link
 from regard.models import EncoderDecoder
 from regard.models.memory import over_source
 from regard.run.searching import SearchEngine
-from regard.text.beginning import encode_beginning
+from regard.text.beginning import read_part
 from regard.text.words import word_spans
 
 BATCH = 64
@@ -28,7 +28,7 @@ def as_read(line: str, source: SourceTexts, longest: int) -> str:
     """What was read of a source line with more tokens than that, its factors and attributes behind it."""
     assert source.text is not None
     text, *columns = source.columns(line)
-    text = text[: encode_beginning(source.text, text).spans[:longest][-1][1]]
+    text = read_part(source.text, text, longest)
     factors, words = len(source.factors), len(words_of(text))
     kept = [" ".join(column.split()[:words]) for column in columns[:factors]]
     return "\t".join((text, *kept, *columns[factors:]))

@@ -26,6 +26,14 @@ def encode_beginning(tokenizer: Tokenizer, text: str) -> Encoding:
     return _cut(tokenizer.encode(text))
 
 
+def read_part(tokenizer: Tokenizer, text: str, longest: int) -> str:
+    """What of a text its first tokens stand for, so that it has no more of them; a character of which only some bytes
+    are read is not in it.
+    """
+    spans = encode_beginning(tokenizer, text).spans
+    return text if len(spans) <= longest else text[: min(spans[longest - 1][1], spans[longest][0])]
+
+
 def _first(text: str, reach: int, unit: str) -> str:
     if unit == "inflection":  # what stands behind the last tab is no lemma
         lemma, tab, features = text.rpartition("\t")

@@ -166,11 +166,12 @@ def test_outputs_that_fill_all_positions_have_attention_too(tmp_path):
         (([9, END], [-1]), MEAN, "pair 1 has a target id that the vocabulary does not have"),
         (([9, END], [2**70]), MEAN, "pair 1 has a target id that the vocabulary does not have"),
         (([9, END], [7] * 65535), MEAN, "pair 1 has an output that is not of 0 to 65534 tokens"),
-        (([9, END], [7]), EngineReading(layer=2), "there is no layer 2: the decoder has 2"),
-        (([9, END], [7]), EngineReading(layer=-3), "there is no layer 2147483647: the decoder has 2"),
-        (([9, END], [7]), EngineReading(layer=2**70), "there is no layer 2147483647"),
-        (([9, END], [7]), EngineReading(head=2), "there is no head 2: the layer has 2"),
-        (([9, END], [7]), EngineReading(head=-1), "there is no head 2147483647: the layer has 2"),
+        (([9, END], [7]), EngineReading(layer=2), "there is no layer 2: the decoder has 2, counted from 0; -1 is"),
+        (([9, END], [7]), EngineReading(layer=-3), "there is no layer -3: the decoder has 2"),
+        (([9, END], [7]), EngineReading(layer=2**70), f"there is no layer {2**70}: the decoder has 2"),
+        (([9, END], [7]), EngineReading(head=2), "there is no head 2: the layer has 2, counted from 0"),
+        (([9, END], [7]), EngineReading(head=-1), "there is no head -1: the layer has 2"),
+        (([9, END], [7]), EngineReading(head=2**70), f"there is no head {2**70}: the layer has 2"),
     ],
 )
 def test_what_is_wrong_is_refused(pair, reading, message, tmp_path):

@@ -212,3 +212,31 @@ def test_too_little_memory_is_an_error(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
     assert session.start([[7, END]]) == [0]
+
+
+def test_a_step_that_found_too_little_memory_can_be_taken_again(tmp_path):
+    """Half-made room must not be written to."""
+    import resource
+
+    session = Session(opened(system_named("transformer post"), tmp_path, int8=True), slots=1, beam=1 << 16)
+    (slot,) = session.start([[7, 8, END]])
+
+    def walk(steps: int) -> int:
+        for position in range(steps):
+            row = [slot, -1 if position == 0 else 0, 0, START, position]
+            try:
+                logits, _ = session.step(np.array([row], dtype=np.int32))
+            except ResourceError:
+                return position
+            assert np.isfinite(logits).all()
+        return steps
+
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), limits[1]))
+    try:
+        reached = walk(60)  # a block is 32 MB large
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert reached < 60
+    assert walk(reached + 1) == reached + 1

@@ -159,3 +159,41 @@ def test_what_is_no_number_stays_none_in_pairs(library, kernels):
     )  # fmt: skip
     assert np.isnan(out).all()
     assert np.isnan(past).all()
+
+
+def test_the_ends_of_what_16_bits_hold(library, kernels):
+    """Infinities stay, what is too large for 16 bits becomes one, the smallest numbers are rounded, ties go to even."""
+    bits = [0x7F800000, 0xFF800000, 0x7F7F8000, 0x7F7F7FFF, 0xFF7FFFFF, 0x00000001, 0x00018000, 0x80007FFF, 0x007FFFFF]
+    bits += [0x3F808000, 0x3F818000, 0x3F808001, 0xBF817FFF, 0x80000000, 0x00000000]
+    values = np.array(bits, dtype=np.uint32).view(np.float32)
+    keys, queries = np.zeros_like(values), np.zeros_like(values)
+    out, past = np.zeros_like(values), np.zeros_like(values)
+    assert not library.regard_try_pairs(
+        kernels, at(queries), long(1), at(keys), at(values), long(1), long(1), long(len(bits)), long(1),
+        ctypes.c_float(1), at(out), at(past),
+    )  # fmt: skip
+    expected = halved(values)
+    assert np.isinf(expected[:5]).tolist() == [True, True, True, False, True]
+    np.testing.assert_allclose(out, expected, rtol=3e-7, atol=1e-44)
+    np.testing.assert_array_equal(past, out)
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("wrong", [0, -1, -(2**62)])
+def test_attention_of_nothing_is_refused(library, kernels, place, wrong):
+    values = np.zeros(4, dtype=np.float32)
+    rows, *sizes = (wrong if number == place else one for number, one in enumerate((1, 1, 1, 4, 1)))
+    status = library.regard_try_pairs(
+        kernels, at(values), long(rows), at(values), at(values), *map(long, sizes), ctypes.c_float(1), at(values),
+        at(values),
+    )  # fmt: skip
+    assert status == 1
+
+
+def test_more_items_than_there_is_memory_for_are_no_crash(library, kernels):
+    values = np.zeros(4, dtype=np.float32)
+    status = library.regard_try_pairs(
+        kernels, at(values), long(1), at(values), at(values), long(1), long(1), long(4), long(1 << 60),
+        ctypes.c_float(1), at(values), at(values),
+    )  # fmt: skip
+    assert status in (2, 3)

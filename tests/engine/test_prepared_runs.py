@@ -83,6 +83,20 @@ def test_links_are_those_of_the_model(reading, text, tmp_path, monkeypatch, caps
         assert capsys.readouterr().out.split("\n")[:-1] == expected
 
 
+def test_a_source_that_is_cut_within_a_character_has_links(tmp_path):
+    """Only some bytes of the last character are read; with all of them it would be longer than the positions."""
+    learned = {**TRANSFORMER, "positions": "learned", "longest": 13}
+    sections = {"text": {"unit": "byte"}, "model": {"encoder": learned, "decoder": TRANSFORMER}}
+    model = Model.load(untrained_run(tmp_path / "run", seed=3, data={"max_length": 12}, **sections))
+    assert prepare_model(model) == ""
+    line = "a" + "\u00e4" * 20  # 1 + 5 · 2 bytes, and one of two
+    (found,) = Prepared(model.folder).predict([line], align=True)
+    told = [with_engine(model).predict(line, capture=True), model.predict(line, capture=True)]
+    assert [len(one.alignment.source) for one in told] == [11, 11]
+    assert list(Form(align=True).lines(told[0], 1)) == [f"{found.text}\t{found.links}"]
+    assert found.remark == "29 tokens beyond the 12 that the model reads"
+
+
 def test_links_of_trained_models(model):
     found = Prepared(model.folder).predict(LINES, align=True)
     assert [f"{one.text}\t{one.links}" for one in found] == aligned_lines(model)
@@ -101,9 +115,13 @@ def test_links_that_cannot_be_told_are_refused(model, tmp_path):
         assert len(list(Prepared(folder).predict(LINES))) == len(LINES)
         with pytest.raises(UsageError, match=told):
             list(Prepared(folder).predict(LINES, align=True))
-    path.write_text(json.dumps({**written, "alignment_layer": -9}))
-    with pytest.raises(ModelError, match="there is no layer 2147483647: the decoder has"):
-        list(Prepared(model.folder).predict(["a b"], align=True))
+    for change, message in (
+        ({"alignment_layer": -9}, "there is no layer -9: the decoder has 1, counted from 0; -1 is the last; write it"),
+        ({"alignment_head": 99}, "there is no head 99: the layer has 2, counted from 0; write it again with `reg"),
+    ):
+        path.write_text(json.dumps({**written, **change}))
+        with pytest.raises(ModelError, match=f"engine.json: {message}"):
+            Prepared(model.folder)
 
 
 def test_settings_that_do_not_fit_are_refused(model):
@@ -124,6 +142,8 @@ def test_settings_that_do_not_fit_are_refused(model):
         ({"alignment_layer": 0.5}, "alignment_layer cannot be 0.5"),
         ({"alignment_head": -1}, "alignment_head cannot be -1"),
         ({"alignment_shift": None}, "alignment_shift cannot be None"),
+        ({"alignment_shift": 2}, "alignment_shift cannot be 2"),
+        ({"max_source": 0}, "max_source cannot be 0"),
         ({"aligns_words": 1}, "aligns_words cannot be 1"),
     ]
     for change, message in cases:

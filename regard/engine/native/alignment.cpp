@@ -13,8 +13,6 @@ namespace {
 
 using namespace regard;
 
-constexpr int64_t LONGEST = 65535;  // tokens of an output
-
 struct AskedPairs {
   int64_t pairs, capacity, workers;
   const int32_t* ids;
@@ -37,7 +35,7 @@ struct Work {
   const Engine& engine;
   Reading reading;
   std::vector<Pair> pairs;  // the longest target first
-  int64_t capacity;
+  int64_t together;         // so many of them in each worker
   const int32_t* stop;
   std::atomic<int64_t> next{0};
   std::atomic<bool> stopped{false};
@@ -49,6 +47,10 @@ void tell(const Encoder& encoder, const float* weights, int64_t items, float* ou
     std::reverse_copy(weights, weights + items, out);
   else
     std::copy_n(weights, items, out);
+}
+
+void check_stop(const Work& work) {
+  if (work.stop && __atomic_load_n(work.stop, __ATOMIC_RELAXED)) throw Stopped("the search was ended");
 }
 
 // Some pairs together. Those that go on come first, so a row continues the row of the same number.
@@ -65,7 +67,7 @@ void weigh(Work& work, Decoding& decoding, size_t first, size_t end) {
   decoding.start(memory, slots);
   std::vector<StepRow> rows;
   for (int64_t step = 0; step <= work.pairs[first].length; ++step) {
-    if (work.stop && __atomic_load_n(work.stop, __ATOMIC_RELAXED)) throw Stopped("the search was ended");
+    check_stop(work);
     if (work.stopped.load(std::memory_order_relaxed)) return;
     rows.clear();
     for (size_t index = first; index < end && work.pairs[index].length >= step; ++index) {
@@ -84,14 +86,15 @@ void weigh(Work& work, Decoding& decoding, size_t first, size_t end) {
 }
 
 void weigh_all(Work& work) {
-  std::unique_ptr<Decoding> decoding = work.engine.model.decoder->decoding(work.engine.machine, work.capacity, 1);
+  std::unique_ptr<Decoding> decoding = work.engine.model.decoder->decoding(work.engine.machine, work.together, 1);
   decoding->weighs = true;
   decoding->reading = work.reading;
   int64_t total = static_cast<int64_t>(work.pairs.size());
   while (!work.stopped.load(std::memory_order_relaxed)) {
-    int64_t first = work.next.fetch_add(work.capacity);
+    int64_t first = work.next.fetch_add(work.together);
     if (first >= total) break;
-    weigh(work, *decoding, first, std::min(first + work.capacity, total));
+    check_stop(work);  // before they are encoded
+    weigh(work, *decoding, first, std::min(first + work.together, total));
   }
 }
 
@@ -105,7 +108,7 @@ Pair pair_of(const Model& model, const AskedPairs& asked, int64_t index) {
   if (pair.length < 0 || pair.length >= LONGEST)
     throw Refused(told + " has an output that is not of 0 to " + std::to_string(LONGEST - 1) + " tokens");
   if (model.decoder->longest && pair.length >= model.decoder->longest)
-    throw Refused("a sequence of " + std::to_string(pair.length + 1) + " tokens is longer than the " +
+    throw Refused(told + ": a sequence of " + std::to_string(pair.length + 1) + " tokens is longer than the " +
                   std::to_string(model.decoder->longest) + " learned positions of this model");
   for (int64_t item = 0; item < pair.length; ++item)
     if (pair.target[item] < 0 || pair.target[item] >= model.decoder->vocabulary)
@@ -133,7 +136,9 @@ REGARD_API int32_t regard_attention(const void* engine, const void* asked_, floa
     const AskedPairs& asked = *static_cast<const AskedPairs*>(asked_);
     check_sharing(asked.capacity, asked.workers);
     check_reading(here.model.decoder->attention_heads, asked);
-    Work work{here, Reading{asked.layer, asked.head}, {}, asked.capacity, asked.stop};
+    int64_t share_of_each = (asked.pairs + asked.workers - 1) / asked.workers;  // few pairs are for all workers, too
+    int64_t together = std::max<int64_t>(1, std::min(asked.capacity, share_of_each));
+    Work work{here, Reading{asked.layer, asked.head}, {}, together, asked.stop};
     int64_t told = 0;
     for (int64_t index = 0; index < asked.pairs; ++index) {
       Pair pair = pair_of(here.model, asked, index);
@@ -145,7 +150,7 @@ REGARD_API int32_t regard_attention(const void* engine, const void* asked_, floa
     }
     std::stable_sort(work.pairs.begin(), work.pairs.end(),
                      [](const Pair& one, const Pair& other) { return one.length > other.length; });
-    int64_t workers = std::min<int64_t>(asked.workers, (asked.pairs + asked.capacity - 1) / asked.capacity);
+    int64_t workers = std::min(asked.workers, (asked.pairs + together - 1) / together);
     share(std::max<int64_t>(1, workers), work.stopped, [&] { weigh_all(work); });
   });
 }

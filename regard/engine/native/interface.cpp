@@ -42,7 +42,7 @@ Options options_of(const Asked& asked) {
   options.gnmt = asked.gnmt != 0;
   options.unknown = asked.unknown != 0;
   options.early = asked.early != 0;
-  if (asked.beam < 1 || asked.beam > LONGEST_K) throw Refused("the beam must be from 1 to " + std::to_string(LONGEST_K));
+  check_beam(asked.beam);
   if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
   check_sharing(asked.capacity, asked.workers);
   if (asked.min_length < 0 || asked.block_ngrams < 0) throw Refused("lengths cannot be negative");
@@ -55,12 +55,10 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   request.source = {asked.ids + asked.id_starts[index], asked.id_starts[index + 1] - asked.id_starts[index]};
   request.prefix = asked.prefixes + asked.prefix_starts[index];
   request.prefix_length = asked.prefix_starts[index + 1] - asked.prefix_starts[index];
-  request.limit = asked.limits[index];
   std::string told = "request " + std::to_string(index);
   if (request.prefix_length < 0) throw Refused(told + " has a negative length");
-  if (request.limit < 1 || request.limit > 65535) throw Refused(told + " has a limit that is not from 1 to 65535");
+  request.limit = checked_limit(model, asked.limits[index], told);
   check_source(model, request.source, told);
-  if (model.decoder->longest) request.limit = std::min(request.limit, model.decoder->longest);
   for (int64_t item = 0; item < request.prefix_length; ++item)
     if (request.prefix[item] < 0 || request.prefix[item] >= model.decoder->vocabulary)
       throw Refused(told + " has a prefix id that the vocabulary does not have");

@@ -112,9 +112,10 @@ class TransformerDecoding : public Decoding {
       ancestors[index].push_back(static_cast<uint16_t>(row.place));
       Slot& slot = slots_[row.slot];
       while (static_cast<int64_t>(slot.blocks.size()) <= row.position) {
-        slot.blocks.push_back(free_.empty() ? Buffer<uint32_t>() : std::move(free_.back()));
+        Buffer<uint32_t> block = free_.empty() ? Buffer<uint32_t>() : std::move(free_.back());
         if (!free_.empty()) free_.pop_back();
-        slot.blocks.back().need(block_);
+        block.need(block_);  // first: a block without memory must not stay where a later step would write to it
+        slot.blocks.push_back(std::move(block));
       }
       if (groups_.empty() || groups_.back().slot != row.slot)
         groups_.push_back(Group{row.slot, static_cast<int64_t>(index), 0});

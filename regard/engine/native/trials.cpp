@@ -194,44 +194,47 @@ struct Kept {
 }  // namespace
 
 // Contexts of queries [rows][heads * width] over a memory, then those of the first over the same as its past; keys and
-// values in pairs.
+// values in pairs. There must be at least one of each.
 REGARD_API int32_t regard_try_pairs(const char* name, const float* queries, int64_t rows, const float* keys,
                                     const float* values, int64_t heads, int64_t key_heads, int64_t width, int64_t items,
                                     float scale, float* out, float* past) {
   const Kernels* table = kernels_by_name(name);
   if (!table) return 1;
-  Kept kept(*table, keys, values, items, key_heads, width);
-  std::vector<float> scores(HEADS_TOGETHER * 6 * ((items + 15) / 16 * 16));
-  Attend a;
-  a.rows = rows;
-  a.queries = queries;
-  a.query_stride = a.out_stride = heads * width;
-  a.heads = heads;
-  a.key_heads = key_heads;
-  a.width = a.value_width = width;
-  a.items = items;
-  a.key_pairs = kept.keys.data();
-  a.value_pairs = kept.values.data();
-  a.scale = scale;
-  a.scores = scores.data();
-  a.out = out;
-  table->attend(a);
-  std::vector<const void*> places;
-  for (int64_t item = 0; item < (items + 15) / 16 * 16; ++item)
-    places.push_back(kept.items[item < items ? item : items - 1].data());
-  AttendPast b;
-  b.query = queries;
-  b.heads = heads;
-  b.key_heads = key_heads;
-  b.width = width;
-  b.items = places.data();
-  b.pairs = true;
-  b.count = items;
-  b.scale = scale;
-  b.scores = scores.data();
-  b.out = past;
-  table->attend_past(b);
-  return 0;
+  char message[MESSAGE];
+  return guarded(message, [&] {
+    if (std::min({rows, heads, key_heads, width, items}) < 1) throw Refused("there is nothing to attend to");
+    Kept kept(*table, keys, values, items, key_heads, width);
+    std::vector<float> scores(HEADS_TOGETHER * 6 * ((items + 15) / 16 * 16));
+    Attend a;
+    a.rows = rows;
+    a.queries = queries;
+    a.query_stride = a.out_stride = heads * width;
+    a.heads = heads;
+    a.key_heads = key_heads;
+    a.width = a.value_width = width;
+    a.items = items;
+    a.key_pairs = kept.keys.data();
+    a.value_pairs = kept.values.data();
+    a.scale = scale;
+    a.scores = scores.data();
+    a.out = out;
+    table->attend(a);
+    std::vector<const void*> places;
+    for (int64_t item = 0; item < (items + 15) / 16 * 16; ++item)
+      places.push_back(kept.items[item < items ? item : items - 1].data());
+    AttendPast b;
+    b.query = queries;
+    b.heads = heads;
+    b.key_heads = key_heads;
+    b.width = width;
+    b.items = places.data();
+    b.pairs = true;
+    b.count = items;
+    b.scale = scale;
+    b.scores = scores.data();
+    b.out = past;
+    table->attend_past(b);
+  });
 }
 
 // A search for one sentence that stops early, on this thread: the seconds of its beginning, its encoder and first step,
@@ -240,7 +243,9 @@ REGARD_API int32_t regard_try_steps(const void* engine, const int32_t* ids, int6
                                     int64_t capacity, int64_t limit, double* times, int64_t* count, char* message) {
   return guarded(message, [&] {
     const Engine& here = *static_cast<const Engine*>(engine);
-    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, limit}};
+    check_beam(beam);
+    check_sharing(capacity, 1);
+    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, checked_limit(here.model, limit, "the request")}};
     check_source(here.model, requests[0].source, "the request");
     Options options;
     options.beam = beam;
