@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--align", action="store_true", help="add a column with word links, source-target, from 0")
     parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
     parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()  # FILE may stand behind options
 
 
 def run(asked: argparse.Namespace) -> None:

@@ -179,6 +179,19 @@ def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
     assert "there is no such file; `regard prepare" in capsys.readouterr().err
 
 
+def test_options_may_stand_anywhere(model, monkeypatch, capsys, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("a b\nc\n")
+    run, file, options = str(model.folder), str(lines), ["--beam", "2", "--align"]
+    told = []
+    for order in ([run, file, *options], [run, *options, file], [*options, run, file]):
+        monkeypatch.setattr(sys, "argv", ["regard-runtime", *order])
+        runtime.main()
+        told.append(capsys.readouterr().out)
+    assert told[0].count("\n") == 2
+    assert told == [told[0]] * 3
+
+
 def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_path):
     def left(*further: str, out: Path) -> tuple[int, str]:
         command = [sys.executable, "-c", "from regard.cli.runtime import main; main()", str(model.folder), *further]
