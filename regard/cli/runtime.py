@@ -72,6 +72,8 @@ def run(asked: argparse.Namespace) -> None:
     model = Prepared(asked.run)
     blamed, damaged = 0, list[int]()
     piped = asked.file == "-"
+    if piped and sys.stdin is None:
+        raise DataError("<stdin>: standard input is closed. Name a file instead of `-`")
     with cast(io.BufferedReader, sys.stdin.buffer) if piped else Path(asked.file).open("rb") as stream:
         lines = lines_of(stream, "<stdin>" if piped else asked.file, damaged)
         windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)

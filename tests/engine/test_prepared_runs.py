@@ -203,6 +203,14 @@ def test_files_are_read_as_predict_reads_them(model, monkeypatch, capsys, tmp_pa
         assert f"regard-runtime: {packed}: the gzip data is damaged or cut off" in capsys.readouterr().err
 
 
+def test_a_closed_standard_input_is_told(model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder)])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit, match=str(DataError.exit_code)):
+        runtime.main()
+    assert "regard-runtime: <stdin>: standard input is closed" in capsys.readouterr().err
+
+
 def test_options_may_stand_anywhere(model, monkeypatch, capsys, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("a b\nc\n")
