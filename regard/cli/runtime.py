@@ -8,26 +8,45 @@ import io
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, cast
 
-from regard.errors import RegardError, ResourceError, UsageError
+from regard.errors import DataError, RegardError, ResourceError, UsageError
 from regard.files import NO_SPACE
 
+GZIP: Final = b"\x1f\x8b"
+UTF8_MARK: Final = b"\xef\xbb\xbf"
 TOLD: Final = 10
 """Of so many lines it is said what was wrong with them; the others are counted."""
 
 
-def lines_of(stream: BinaryIO, damaged: list[int]) -> Iterator[str]:
-    """Lines of UTF-8; what is none is replaced, and the number of its line goes to `damaged`."""
-    for number, line in enumerate(stream, start=1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            text = line.decode("utf-8", errors="replace")
-            damaged.append(number)
-        yield text.removesuffix("\n").removesuffix("\r")
+def lines_of(stream: io.BufferedReader, name: str, damaged: list[int]) -> Iterator[str]:
+    """Lines as `regard predict` reads them: plain or gzip; what is no UTF-8 is blank, its number goes to `damaged`."""
+    number = 0
+    try:
+        for number, line in enumerate(_unpacked(stream), start=1):
+            if number == 1:
+                line = line.removeprefix(UTF8_MARK)
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError:
+                text = ""
+                damaged.append(number)
+            yield text.removesuffix("\n").removesuffix("\r")
+    except (EOFError, zlib.error, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the disk; wrong gzip data has no number
+            raise
+        raise DataError(f"{name}: the gzip data is damaged or cut off after line {number:,} ({error})") from error
+
+
+def _unpacked(stream: io.BufferedReader) -> Iterable[bytes]:
+    if not stream.peek(len(GZIP)).startswith(GZIP):
+        return stream
+    import gzip
+
+    return gzip.GzipFile(fileobj=stream)
 
 
 def arguments() -> argparse.Namespace:
@@ -35,12 +54,13 @@ def arguments() -> argparse.Namespace:
         prog="regard-runtime", description="Predict a line for each line with a run that `regard prepare` has prepared."
     )
     parser.add_argument("run", metavar="RUN", help="a run folder with engine.bin and engine.json")
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="a text file; - is standard input")
+    told = "a text file, plain or .gz; - is standard input"
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help=told)
     parser.add_argument("--beam", type=int, help="hypotheses kept; 1 is greedy")
     parser.add_argument("--align", action="store_true", help="add a column with word links, source-target, from 0")
     parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
     parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()  # FILE may stand behind options
 
 
 def run(asked: argparse.Namespace) -> None:
@@ -51,8 +71,11 @@ def run(asked: argparse.Namespace) -> None:
         raise UsageError(f"--workers {asked.workers}: there can be 1 to {MOST_WORKERS}")
     model = Prepared(asked.run)
     blamed, damaged = 0, list[int]()
-    with sys.stdin.buffer if asked.file == "-" else Path(asked.file).open("rb") as stream:
-        lines = lines_of(stream, damaged)
+    piped = asked.file == "-"
+    if piped and sys.stdin is None:
+        raise DataError("<stdin>: standard input is closed. Name a file instead of `-`")
+    with cast(io.BufferedReader, sys.stdin.buffer) if piped else Path(asked.file).open("rb") as stream:
+        lines = lines_of(stream, "<stdin>" if piped else asked.file, damaged)
         windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
         number = 0
         for window in windows:
@@ -65,8 +88,8 @@ def run(asked: argparse.Namespace) -> None:
     if blamed > TOLD:
         sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
     if damaged:
-        told = f"{len(damaged):,} line{'s' * (len(damaged) > 1)}, the first of them {damaged[0]:,}"
-        sys.stderr.write(f"regard-runtime: bytes that are no UTF-8 were replaced in {told}\n")
+        told = f"{len(damaged):,}, the first of them line {damaged[0]:,}"
+        sys.stderr.write(f"regard-runtime: lines that are not UTF-8, answered with a blank line: {told}\n")
 
 
 def _column(text: str) -> str:

@@ -86,14 +86,15 @@ def loaded() -> Loaded:
         return Loaded(None, f"{path}, which {WHERE} names, is not there; name another, or leave it out")
     if not path.exists():
         return Loaded(None, "it was not built; `python -m regard.engine.build` builds it where there is a compiler")
+    mend = "build it again with `python -m regard.engine.build`" if path == LIBRARY else "name another, or leave it out"
     try:
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(path.absolute()))  # a name without a folder would be looked for elsewhere
         spoken = int(library.regard_interface())
         if spoken != INTERFACE:
-            return Loaded(None, f"{path} is of another version; build it again with `python -m regard.engine.build`")
+            return Loaded(None, f"{path} is of another version; {mend}")
         _describe(library)
     except (OSError, AttributeError) as error:
-        return Loaded(None, f"{path} cannot be loaded ({error}); build it again with `python -m regard.engine.build`")
+        return Loaded(None, f"{path} cannot be loaded ({error}); {mend}")
     return Loaded(library)
 
 

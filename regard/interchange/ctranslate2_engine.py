@@ -39,9 +39,9 @@ _BEYOND: Final = {
     "sample": "samples",
     "stochastic": "stochastic beams",
     "groups": "diverse beams",
-    "coverage_penalty": "coverage penalty",
+    "coverage_penalty": "a coverage penalty",
     "trace": "traces",
-    "min_length": "least length",
+    "min_length": "a least length",
     "block_ngrams": "blocked n-grams",
 }
 
@@ -77,8 +77,8 @@ class CTranslate2Engine:
         beyond += ["constraints"] if constraint is not None else []
         if beyond:
             raise UsageError(
-                f"CTranslate2 has no {' and no '.join(beyond)} as they are defined here: leave that out, or search "
-                "with --engine native or torch"
+                f"CTranslate2 does not know {' and '.join(beyond)} as defined here: leave that out, or search with "
+                "--engine native or torch"
             )
         if options.max_length >= self.reach:
             raise UsageError(

@@ -167,9 +167,14 @@ def test_ctranslate2_through_the_command(regard, run, tmp_path):
     assert (found.code, found.out, found.err) == (0, expected.out, "")
     files = regard("predict", copy, lines, "--engine", "ctranslate2", "--output", tmp_path / "out")
     assert (files.code, (tmp_path / "out").read_text()) == (0, expected.out)
-    refused = regard("predict", copy, lines, "--engine", "ctranslate2", "--forbid", "A")
-    assert refused.code == UsageError.exit_code
-    assert "CTranslate2 has no constraints as they are defined here: leave that out, or search" in refused.err
+    for asked, told in (
+        (["--forbid", "A"], "constraints"),
+        (["--min-length", "3", "--coverage-penalty", "0.2"], "a coverage penalty and a least length"),
+        (["--length-formula", "gnmt"], "GNMT's length penalty"),
+    ):
+        refused = regard("predict", copy, lines, "--engine", "ctranslate2", *asked)
+        assert refused.code == UsageError.exit_code
+        assert f"CTranslate2 does not know {told} as defined here: leave that out, or search" in refused.err
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b c\tA B C\nh g\tH G\n")
     assert "exact" in regard("evaluate", copy, pairs, "--engine", "ctranslate2").out

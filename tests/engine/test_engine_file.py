@@ -52,8 +52,8 @@ def first_tensor(content: bytes) -> int:
 
 
 CASES = {
-    "too short": (lambda whole: whole[:40], "it is too short"),
-    "empty": (lambda whole: b"", "it is too short"),
+    "too short": (lambda whole: whole[:40], "it is too short; prepare the run again"),
+    "empty": (lambda whole: b"", "it is too short; prepare the run again"),
     "not one": (lambda whole: changed(whole, 0, "8s", b"RGENGINX"), "it does not begin like one"),
     "later": (lambda whole: changed(whole, 8, "<I", 2), "it has format 2 and this version reads 1"),
     "cut": (lambda whole: sealed(whole[:-64]), "it was cut off"),

@@ -165,6 +165,12 @@ def test_without_the_library_torch_searches_and_says_so(model, monkeypatch, caps
         (tmp_path / "missing.so").write_bytes(b"no library")
         loaded.cache_clear()
         assert "cannot be loaded" in library_module.available()
+        assert library_module.available().endswith("; name another, or leave it out")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv(WHERE, "named.so")
+        (tmp_path / "named.so").symlink_to(library_module.LIBRARY)
+        loaded.cache_clear()
+        assert library_module.available() == ""
     finally:
         monkeypatch.undo()
         loaded.cache_clear()

@@ -1,5 +1,6 @@
 """Runs away from torch: the same lines as `regard predict --engine native`, from a wheel without torch."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli import runtime
+from regard.data import read_lines
 from regard.engine.prepared import Prepared, read_settings
-from regard.errors import ModelError, ResourceError, UsageError
+from regard.errors import DataError, ModelError, ResourceError, UsageError
 from regard.insight import Reading
 from regard.run.folder import RunFolder
 from regard.run.model import Model
@@ -190,13 +192,56 @@ def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
     runtime.main()
     told = capsys.readouterr()
     assert told.out.count("\n") == 16
-    assert "regard-runtime: bytes that are no UTF-8 were replaced in 1 line, the first of them 14\n" in told.err
+    assert told.out.split("\n")[13] == ""
+    said = "regard-runtime: lines that are not UTF-8, answered with a blank line: 1, the first of them line 14\n"
+    assert said in told.err
     assert "regard-runtime: line 3: a source of one text was expected" in told.err
     assert "regard-runtime: and 3 more lines" in told.err
     monkeypatch.setattr(sys, "argv", ["regard-runtime", str(tmp_path / "nothing")])
     with pytest.raises(SystemExit, match="5"):
         runtime.main()
     assert "there is no such file; `regard prepare" in capsys.readouterr().err
+
+
+def test_files_are_read_as_predict_reads_them(model, monkeypatch, capsys, tmp_path):
+    content = b"\xef\xbb\xbfa b\r\nc \xff\n\nb a c"
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content[:9]) + gzip.compress(content[9:]))
+    read = list(read_lines(plain, bad_lines="blank"))
+    expected = "".join(f"{one.text}\n" for one in with_engine(model).predict_many(read))
+    for path in (plain, packed):
+        monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(path)])
+        runtime.main()
+        assert capsys.readouterr().out == expected
+    whole = packed.read_bytes()
+    for damaged in (whole[:-9], whole[:-1] + b"x", whole + b"x"):
+        packed.write_bytes(damaged)
+        monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(packed)])
+        with pytest.raises(SystemExit, match=str(DataError.exit_code)):
+            runtime.main()
+        assert f"regard-runtime: {packed}: the gzip data is damaged or cut off" in capsys.readouterr().err
+
+
+def test_a_closed_standard_input_is_told(model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder)])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit, match=str(DataError.exit_code)):
+        runtime.main()
+    assert "regard-runtime: <stdin>: standard input is closed" in capsys.readouterr().err
+
+
+def test_options_may_stand_anywhere(model, monkeypatch, capsys, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("a b\nc\n")
+    run, file, options = str(model.folder), str(lines), ["--beam", "2", "--align"]
+    told = []
+    for order in ([run, file, *options], [run, *options, file], [*options, run, file]):
+        monkeypatch.setattr(sys, "argv", ["regard-runtime", *order])
+        runtime.main()
+        told.append(capsys.readouterr().out)
+    assert told[0].count("\n") == 2
+    assert told == [told[0]] * 3
 
 
 def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_path):

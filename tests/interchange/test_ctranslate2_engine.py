@@ -61,15 +61,15 @@ def test_limits_of_length_are_ours(model):
 @pytest.mark.parametrize(
     ("options", "asked", "told"),
     [
-        (SearchOptions(sample=True), {}, "no samples as they are"),
-        (SearchOptions(stochastic=True, beam=3), {}, "no stochastic beams as"),
-        (SearchOptions(groups=2, beam=4, diversity=0.5), {}, "no diverse beams as"),
-        (SearchOptions(coverage_penalty=0.2), {}, "no coverage penalty as"),
-        (SearchOptions(length_formula="gnmt"), {}, "no GNMT's length penalty as"),
-        (SearchOptions(min_length=2, block_ngrams=3), {}, "no least length and no blocked n-grams as"),
-        (SearchOptions(trace=True), {}, "no traces as"),
-        (SearchOptions(), {"prefix": "A"}, "no prefixes as"),
-        (SearchOptions(), {"constraint": Constraint(forbid=("A",))}, "no constraints as"),
+        (SearchOptions(sample=True), {}, "know samples as defined"),
+        (SearchOptions(stochastic=True, beam=3), {}, "know stochastic beams as"),
+        (SearchOptions(groups=2, beam=4, diversity=0.5), {}, "know diverse beams as"),
+        (SearchOptions(coverage_penalty=0.2), {}, "know a coverage penalty as"),
+        (SearchOptions(length_formula="gnmt"), {}, "know GNMT's length penalty as"),
+        (SearchOptions(min_length=2, block_ngrams=3), {}, "know a least length and blocked n-grams as"),
+        (SearchOptions(trace=True), {}, "know traces as"),
+        (SearchOptions(), {"prefix": "A"}, "know prefixes as"),
+        (SearchOptions(), {"constraint": Constraint(forbid=("A",))}, "know constraints as"),
     ],
 )
 def test_what_it_does_otherwise_is_refused(model, options, asked, told):

@@ -69,7 +69,7 @@ File::File(const char* path) : path_(path) {
   if (size_ >= HEADER) mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, handle, 0);
   ::close(handle);
   if (!regular) throw Refused(path_ + ": not a file");
-  if (size_ < HEADER) throw Refused(path_ + ": not an engine file, it is too short");
+  if (size_ < HEADER) throw Refused(path_ + ": not an engine file, it is too short; prepare the run again");
   if (mapped == MAP_FAILED) throw Refused(path_ + ": cannot be mapped (" + std::strerror(errno) + ")");
   data_ = static_cast<const unsigned char*>(mapped);
   try {
