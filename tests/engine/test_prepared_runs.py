@@ -55,12 +55,40 @@ SAMPLED = {"sample": True, "seed": 7, "temperature": 1.3, "top_k": 20, "top_p": 
 @pytest.mark.parametrize(
     "asked", [{"sample": True}, SAMPLED, {"coverage_penalty": 0.6}], ids=["plain", "rules", "covered"]
 )
-def test_samples_and_coverage_are_those_of_the_model(model, asked):
+def test_samples_and_coverage_are_those_of_the_model(model, asked, tmp_path, monkeypatch, capsys):
     native = with_engine(model)
     lines = LINES * 40  # more than are read ahead
     expected = [one.text for one in native.predict_many(lines, options=native.options(**asked))]
     assert [one.text for one in Prepared(model.folder).predict(lines, **asked)] == expected
     assert len({*expected}) > 2
+    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in LINES))
+    flags = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in asked.items()]
+    for further in ([], ["--at-once"], ["--workers", "2"]):
+        command = ["regard-runtime", str(model.folder), str(tmp_path / "lines"), *flags, *further]
+        monkeypatch.setattr(sys, "argv", command)
+        runtime.main()
+        assert capsys.readouterr().out.split("\n")[:-1] == expected[: len(LINES)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--sample", "--temperature", "0"], "temperature must be a number above 0, not 0;"),
+        (["--sample", "--top-k", "0"], "top_k must be at least 1, or None for all tokens, not 0"),
+        (["--sample", "--top-p", "2"], "top_p must be above 0 and at most 1, or None for all tokens, not 2"),
+        (["--sample", "--seed", "-1"], "seed must be a number from 0 to 2^64 - 1, not -1"),
+        (["--sample", "--beam", "3"], "a beam (3) has no effect on samples; leave it out"),
+        (["--sample", "--coverage-penalty", "1"], "coverage_penalty has no effect on samples, which are not ranked"),
+        (["--top-k", "3"], "can only have an effect on samples; ask for sample as well"),
+        (["--coverage-penalty", "-1"], "coverage_penalty must be a number from 0 on, not -1; 0 is none"),
+    ],
+)
+def test_a_search_that_cannot_be_is_a_wrong_use(model, flags, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lines").write_text("a b\n")
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(tmp_path / "lines"), *flags])
+    with pytest.raises(SystemExit, match=str(UsageError.exit_code)):
+        runtime.main()
+    assert message in capsys.readouterr().err
 
 
 def aligned_lines(model: Model) -> list[str]:
