@@ -168,7 +168,7 @@ def predict(
     }
     settings = cast("Sampling", {name: value for name, value in given.items() if value is not None})
 
-    from regard.run.native import beyond_beams
+    from regard.run.native import step_by_step
     from regard.run.shards import Asked
     from regard.run.written import Form
 
@@ -187,8 +187,8 @@ def predict(
         fusion=fusion,
     )
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
-    plain = risk is None and not beyond_beams(options, constraint)
-    model = searched_by(model, engine, files=files or () if plain and not at_once else ())
+    whole = risk is None and not step_by_step(options, constraint)
+    model = searched_by(model, engine, files=files or () if whole and not at_once else ())
     processes = 1 if model.engine is not None else processes
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)
     asked = Asked(options=options, prefix=prefix, form=form, constraint=constraint, risk=risk)

@@ -10,11 +10,15 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from regard.errors import DataError, RegardError, ResourceError, UsageError
 from regard.files import NO_SPACE
+
+if TYPE_CHECKING:
+    from regard.engine.prepared import Asking
 
 GZIP: Final = b"\x1f\x8b"
 UTF8_MARK: Final = b"\xef\xbb\xbf"
@@ -57,6 +61,14 @@ def arguments() -> argparse.Namespace:
     told = "a text file, plain or .gz; - is standard input"
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help=told)
     parser.add_argument("--beam", type=int, help="hypotheses kept; 1 is greedy")
+    parser.add_argument("--sample", action="store_true", help="draw outputs")
+    parser.add_argument("--temperature", type=float, help="of samples: below 1 sharper, above flatter")
+    parser.add_argument("--top-k", type=int, help="draw from so many most probable tokens")
+    parser.add_argument("--top-p", type=float, help="draw from the most probable tokens of this mass")
+    parser.add_argument("--min-p", type=float, help="draw from tokens at least so many times as probable as the best")
+    parser.add_argument("--typical", type=float, help="draw from the most typical tokens of this mass")
+    parser.add_argument("--seed", type=int, help="of samples: the same gives the same")
+    parser.add_argument("--coverage-penalty", type=float, help="weight of GNMT's coverage")
     parser.add_argument("--align", action="store_true", help="add a column with word links, source-target, from 0")
     parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
     parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
@@ -77,9 +89,10 @@ def run(asked: argparse.Namespace) -> None:
     with cast(io.BufferedReader, sys.stdin.buffer) if piped else Path(asked.file).open("rb") as stream:
         lines = lines_of(stream, "<stdin>" if piped else asked.file, damaged)
         windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
+        predict = partial(model.predict, beam=asked.beam, workers=asked.workers, align=asked.align, **_asking(asked))
         number = 0
         for window in windows:
-            for line in model.predict(window, beam=asked.beam, workers=asked.workers, align=asked.align):
+            for line in predict(window, first=number):
                 number += 1
                 sys.stdout.write((_column(line.text) + "\t" + line.links if asked.align else line.text) + "\n")
                 if line.remark and (blamed := blamed + 1) <= TOLD:
@@ -90,6 +103,14 @@ def run(asked: argparse.Namespace) -> None:
     if damaged:
         told = f"{len(damaged):,}, the first of them line {damaged[0]:,}"
         sys.stderr.write(f"regard-runtime: lines that are not UTF-8, answered with a blank line: {told}\n")
+
+
+def _asking(asked: argparse.Namespace) -> "Asking":
+    """What is asked for in the place of what the recipe says."""
+    from regard.engine.prepared import Asking
+
+    given = {name: getattr(asked, name) for name in Asking.__annotations__}
+    return cast("Asking", {name: value for name, value in given.items() if value is not None and value is not False})
 
 
 def _column(text: str) -> str:

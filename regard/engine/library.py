@@ -10,7 +10,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 """Where the library is built."""
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -19,6 +19,7 @@ WHERE: Final = "REGARD_ENGINE_LIBRARY"
 MESSAGE: Final = 1024
 NO_MEMORY: Final = 2
 STOPPED: Final = 4
+MISUSED: Final = 5
 
 
 class Asked(ctypes.Structure):
@@ -42,6 +43,16 @@ class Asked(ctypes.Structure):
         ("unknown", ctypes.c_int64),
         ("early", ctypes.c_int64),
         ("stop", ctypes.c_void_p),
+        ("coverage_penalty", ctypes.c_double),
+        ("sample", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("numbers", ctypes.c_void_p),
+        ("temperature", ctypes.c_double),
+        ("rules", ctypes.c_int64),
+        ("top_k", ctypes.c_int64),
+        ("top_p", ctypes.c_double),
+        ("min_p", ctypes.c_double),
+        ("typical", ctypes.c_double),
     )
     kept: tuple[object, ...]
     """What the addresses are of: it must be there as long as a search may read it."""

@@ -6,8 +6,9 @@ What is written is what `regard predict --engine native` writes, for a line of t
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from regard.engine.links import Side, links
 from regard.engine.runtime import Engine, EngineOptions, EngineReading, EngineRequest
@@ -43,6 +44,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "min_length": (int,),
     "block_ngrams": (int,),
     "stopping": (str,),
+    "coverage_penalty": (int, float),
     "alignment_layer": (int, type(None)),
     "alignment_head": (int, type(None)),
     "alignment_shift": (int,),
@@ -55,12 +57,26 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 
 _LATER: Final[Mapping[str, object]] = {
     "stopping": "exact",
+    "coverage_penalty": 0.0,
     "alignment_layer": None,
     "alignment_head": None,
     "alignment_shift": 0,
     "aligns_words": True,
 }
 """What is not in files of before there was a choice."""
+
+
+class Asking(TypedDict, total=False):
+    """The settings of `EngineOptions` that a caller may ask for beside the beam."""
+
+    coverage_penalty: float
+    sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    typical: float
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,41 +163,59 @@ class Prepared:
             raise ModelError(f"{path}: {error}; write it again with `regard prepare`") from None
         return reading
 
-    def options(self, beam: int | None = None) -> EngineOptions:
-        """Search as the recipe says, with another beam where one is asked for."""
-        settings = self._settings
+    def options(self, beam: int | None = None, **asked: Unpack[Asking]) -> EngineOptions:
+        """Search as the recipe says, with what is asked for in its place; a sample is not ranked, and has no beam."""
+        settings, sample = self._settings, asked.get("sample", False)
         wide = settings["beam"] if beam is None else beam
         if not isinstance(wide, int) or not 1 <= wide <= 64:
             raise UsageError(f"the beam must be from 1 to 64, not {wide}")
+        if sample and beam is not None:
+            raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out")
+        coverage = 0.0 if sample else float(str(settings["coverage_penalty"]))
+        further: Asking = {"coverage_penalty": coverage, **asked}
         return EngineOptions(
             beam=wide,
             length_penalty=float(str(settings["length_penalty"])),
             length_formula="gnmt" if settings["length_formula"] == "gnmt" else "plain",
             min_length=int(str(settings["min_length"])),
             block_ngrams=int(str(settings["block_ngrams"])),
-            stopping="early" if settings["stopping"] == "early" else "exact",
+            stopping="early" if settings["stopping"] == "early" and not sample else "exact",
+            **further,
         )
 
     def predict(
-        self, lines: Iterable[str], *, beam: int | None = None, workers: int | None = None, align: bool = False
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        workers: int | None = None,
+        align: bool = False,
+        first: int = 0,
+        **asked: Unpack[Asking],
     ) -> Iterator[Line]:
-        """A line for each line, in order; blank for blank. With `align`, with the links of words."""
-        options = self.options(beam)
+        """A line for each line, in order; blank for blank. With `align`, with the links of words.
+
+        Samples are drawn by a line's number, which counts from `first`.
+        """
+        options = self.options(beam, **asked)
         if align and self._reading is None:
             raise UsageError(
                 "this model has no attention to a source text to read an alignment from, or it was prepared before "
                 "that could be told; prepare the run again with `regard prepare`, or leave out --align"
             )
+        told = partial(self._told, options=options, workers=workers, align=align)
         window: list[str] = []
         for line in lines:
             window.append(line)
             if len(window) == AHEAD:
-                yield from self._told(window, options, workers, align=align)
-                window = []
-        yield from self._told(window, options, workers, align=align)
+                yield from told(window, first)
+                window, first = [], first + AHEAD
+        yield from told(window, first)
 
-    def _told(self, lines: list[str], options: EngineOptions, workers: int | None, *, align: bool) -> list[Line]:
-        answers = self._answered(lines, options, workers)
+    def _told(
+        self, lines: list[str], first: int, *, options: EngineOptions, workers: int | None, align: bool
+    ) -> list[Line]:
+        answers = self._answered(lines, first, options, workers)
         if align:
             numbers = [number for number, answer in enumerate(answers) if answer.text.strip()]
             for start in range(0, len(numbers), ALIGNED):
@@ -210,7 +244,7 @@ class Prepared:
                 sides = Side.of_source_tokens(source), Side.of_target_tokens(target)
             answers[number] = replace(answers[number], links=links(weights, *sides, shift=shift))
 
-    def _answered(self, lines: list[str], options: EngineOptions, workers: int | None) -> list[Line]:
+    def _answered(self, lines: list[str], first: int, options: EngineOptions, workers: int | None) -> list[Line]:
         answers = [Line("") for _ in lines]
         requests: list[tuple[int, EngineRequest]] = []
         cuts: dict[int, int] = {}
@@ -227,7 +261,8 @@ class Prepared:
                 continue
             cuts[number] = max(0, len(ids) - longest)
             kept = ids[:longest]
-            requests.append((number, EngineRequest(ids=[*kept, END], limit=self._limit(len(kept)))))
+            asked = EngineRequest(ids=[*kept, END], limit=self._limit(len(kept)), number=first + number)
+            requests.append((number, asked))
         requests.sort(key=lambda one: len(one[1].ids))
         found = self.engine.answer([request for _, request in requests], options=options, workers=workers)
         for (number, _), answer in zip(requests, found, strict=True):

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from regard.engine.library import MESSAGE, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
-from regard.errors import ModelError, ResourceError
+from regard.engine.library import MESSAGE, MISUSED, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
+from regard.errors import ModelError, ResourceError, UsageError
 
 CAPACITY: Final = 16
 """So many sentences run together in one worker: their states stay in the caches of a core."""
@@ -34,6 +34,7 @@ LONGEST: Final = 65535
 """The most tokens of one output."""
 
 MOST_IDS: Final = 2**31 - 1
+MOST_SEEDS: Final = 2**64 - 1
 
 SHORT: Final = 4096
 """A search of no more tokens is over before anyone could end it, and is not worth a thread of its own."""
@@ -41,11 +42,15 @@ SHORT: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRequest:
-    """One sentence: the ids of its source (END included), how its output begins, and the most tokens it may have."""
+    """One sentence: the ids of its source (END included), how its output begins, and the most tokens it may have.
+
+    Samples are drawn by its `number`, which is its place among the requests if it is left out.
+    """
 
     ids: Sequence[int]
     limit: int
     prefix: Sequence[int] = ()
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +91,27 @@ class EngineOptions:
     block_ngrams: int = 0
     unknown: bool = False
     stopping: Literal["exact", "early"] = "exact"
+    coverage_penalty: float = 0.0
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical: float | None = None
+    seed: int = 0
     attention: EngineReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One output, as `regard.search.Hypothesis` has it."""
+    """One output, as `regard.search.Hypothesis` has it. `coverage` is what a penalty of it adds to the score."""
 
     tokens: tuple[int, ...]
     log_probability: float
     score: float
     token_log_probabilities: tuple[float, ...]
     complete: bool
+    coverage: float = 0.0
     attention: Attention | None = None
 
 
@@ -118,7 +132,7 @@ class StopFlag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What was found for a request, best first, or why it was not searched."""
+    """What was found for a request, best first or drawn, or why it was not searched."""
 
     found: tuple[Found, ...] = ()
     fault: str = ""
@@ -176,7 +190,10 @@ class Engine:
         workers: int | None = None,
         capacity: int | None = None,
     ) -> list[tuple[Found, ...]]:
-        """The best outputs of each request, best first, in the order of the requests; all of them must be right."""
+        """The outputs of each request, in the order of the requests; all of them must be right.
+
+        They stand best first, or as samples by their numbers.
+        """
         answers = self.answer(requests, options=options, workers=workers, capacity=capacity)
         for answer in answers:
             if answer.fault:
@@ -203,6 +220,7 @@ class Engine:
         ids, id_starts = joined([request.ids for request in requests])
         prefixes, prefix_starts = joined([request.prefix for request in requests])
         limits = array("q", [max(0, min(request.limit, LONGEST)) for request in requests])
+        numbers = array("Q", [_number(request, place) for place, request in enumerate(requests)])
         asked = Asked(
             requests=len(requests),
             capacity=self.capacity if capacity is None else capacity,
@@ -220,10 +238,13 @@ class Engine:
             gnmt=options.length_formula == "gnmt",
             unknown=options.unknown,
             early=options.stopping == "early",
+            coverage_penalty=options.coverage_penalty,
+            numbers=address(numbers),
+            **_sampling(options),
         )
         flag = StopFlag() if stop is None else stop
         asked.stop = flag.address
-        asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, flag)
+        asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, numbers, flag)
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
         arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
@@ -336,6 +357,29 @@ def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
     return status[0]
 
 
+def _number(request: EngineRequest, place: int) -> int:
+    """The last 64 bits of the number that samples of a request are drawn by."""
+    return (place if request.number is None else request.number) & MOST_SEEDS
+
+
+def _sampling(options: EngineOptions) -> dict[str, float]:
+    """How samples are drawn, in the fields of `Asked`."""
+    if not 0 <= options.seed <= MOST_SEEDS:
+        raise UsageError(f"seed must be a number from 0 to 2^64 - 1, not {options.seed}")
+    rules = (options.top_k, options.top_p, options.min_p, options.typical)
+    top_k, top_p, min_p, typical = (0 if rule is None else rule for rule in rules)
+    return {
+        "sample": options.sample,
+        "seed": options.seed,
+        "temperature": options.temperature,
+        "rules": sum(1 << place for place, rule in enumerate(rules) if rule is not None),
+        "top_k": max(-MOST_IDS, min(top_k, MOST_IDS)),
+        "top_p": top_p,
+        "min_p": min_p,
+        "typical": typical,
+    }
+
+
 def _cut(weights: "array[float]", pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Attention]:
     start = 0
     for source, target in pairs:
@@ -353,7 +397,7 @@ def error_of(status: int, message: Any, *, fewer: str = "search fewer sentences 
         from concurrent.futures import CancelledError  # takes long to import
 
         return CancelledError(text)
-    return ModelError(text)
+    return UsageError(text) if status == MISUSED else ModelError(text)
 
 
 def address(values: "array[int] | array[float]") -> int:
@@ -380,7 +424,7 @@ def _answers(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> It
     hypotheses, token_count, step_count = sizes
     counts = (ctypes.c_int64 * requests)()
     whole = (ctypes.c_int64 * (3 * hypotheses))()
-    values = (ctypes.c_double * (2 * hypotheses))()
+    values = (ctypes.c_double * (3 * hypotheses))()
     tokens = (ctypes.c_int32 * token_count)()
     steps = (ctypes.c_double * step_count)()
     library.regard_result_copy(result, counts, whole, values, tokens, steps)
@@ -392,8 +436,9 @@ def _answers(library: ctypes.CDLL, result: ctypes.c_void_p, requests: int) -> It
             outcome.append(
                 Found(
                     tokens=tuple(tokens[token : token + length]),
-                    log_probability=values[2 * one],
-                    score=values[2 * one + 1],
+                    log_probability=values[3 * one],
+                    score=values[3 * one + 1],
+                    coverage=values[3 * one + 2],
                     token_log_probabilities=tuple(steps[step : step + said]),
                     complete=bool(complete),
                 )

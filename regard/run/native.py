@@ -71,7 +71,7 @@ class NativeEngine:
     ) -> Searching:
         """Itself where it knows all that is asked for, else `Search` with what it says. Any prefix is in requests."""
         del prefix
-        if not beyond_beams(options, constraint):
+        if not step_by_step(options, constraint):
             return NativeSearch(self.engine)
         from regard.run.native_scorer import NativeScorer
 
@@ -102,35 +102,47 @@ def engine_options(options: SearchOptions) -> EngineOptions:
         block_ngrams=options.block_ngrams,
         unknown=options.unknown,
         stopping=options.stopping,
+        coverage_penalty=options.coverage_penalty,
+        sample=options.sample,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        typical=options.typical,
+        seed=options.seed,
     )
 
 
-def beyond_beams(options: SearchOptions, constraint: Constraint | None) -> bool:
-    """Whether a search is more than the beam that the engine has of its own."""
-    names = ("sample", "stochastic", "groups", "coverage_penalty", "trace")
-    others = any(getattr(options, name) != getattr(_USUAL, name) for name in names)
-    return others or options.beam > WIDEST or constraint is not None
+def step_by_step(options: SearchOptions, constraint: Constraint | None) -> bool:
+    """Whether a search is more than the engine does by itself."""
+    others = any(getattr(options, name) != getattr(_USUAL, name) for name in ("stochastic", "groups", "trace"))
+    wide = options.beam > WIDEST and not options.sample
+    return others or wide or constraint is not None
 
 
 def _asked(request: Request) -> EngineRequest:
     source = request.sources["source"]
     ids = source.ids[0, :, 0].tolist() if isinstance(source, Ids) else []
-    return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix)
+    return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix, number=request.id)
 
 
 def _finished(request: Request, answer: Answer) -> Finished:
     reason = answer.fault or ("" if answer.found else "the model holds nothing for possible that could go on")
-    return Finished(id=request.id, hypotheses=tuple(_hypothesis(one) for one in answer.found), reason=reason)
+    hypotheses = tuple(_hypothesis(one, request.options) for one in answer.found)
+    return Finished(id=request.id, hypotheses=hypotheses, reason=reason)
 
 
-def _hypothesis(found: Found) -> Hypothesis:
+def _hypothesis(found: Found, options: SearchOptions) -> Hypothesis:
+    likelihood = found.score
+    if options.coverage_penalty:
+        likelihood = options.score(found.log_probability, len(found.token_log_probabilities))
     return Hypothesis(
         tokens=found.tokens,
         log_probability=found.log_probability,
         score=found.score,
         token_log_probabilities=found.token_log_probabilities,
         complete=found.complete,
-        parts=Parts(likelihood=found.score),
+        parts=Parts(likelihood=likelihood, coverage=found.coverage),
     )
 
 
@@ -201,7 +213,8 @@ def own_weights(system: System, folder: RunFolder) -> bytes:
 def prepare_model(model: "Model", *, int8: bool = True) -> str:
     """Write the engine file of a model, and what `regard-runtime` needs; why the latter cannot be, or "".
 
-    A recipe may ask for more than lines of text and plain beams; then there is no run away from torch.
+    A recipe may ask for more than lines of text, or than the engine does by itself; then there is no run away from
+    torch.
     """
     folder = RunFolder(model.folder)
     checksum = prepare_run(model.system, folder, int8=int8)
@@ -209,8 +222,8 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
     reason = ""
     if source.text is None or source.factors or source.attributes:
         reason = "it reads other things than one text a line"
-    elif beyond_beams(options, None):
-        reason = "its recipe searches by more than a plain beam"
+    elif step_by_step(options, None):
+        reason = "its recipe searches by more than the engine does by itself"
     if reason:
         (folder.path / SETTINGS).unlink(missing_ok=True)
         return reason
@@ -227,6 +240,7 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
         "min_length": options.min_length,
         "block_ngrams": options.block_ngrams,
         "stopping": options.stopping,
+        "coverage_penalty": options.coverage_penalty,
         "alignment_layer": model.reading.layer if model.attends else None,
         "alignment_head": model.reading.head,
         "alignment_shift": model.reading.shift,

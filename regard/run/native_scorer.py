@@ -1,7 +1,7 @@
 """The native engine as a scorer: it reads and says what may come next, and `regard.search` chooses.
 
-So everything that search knows works with an engine file: samples, constraints, coverage, groups, traces. Plain beams
-do not need it: the engine searches them by itself, without Python between steps (`run.native`).
+So everything that search knows works with an engine file: constraints, groups, stochastic beams, traces. Beams and
+samples do not need it: the engine makes them by itself, without Python between steps (`run.native`).
 
 Shapes: S sentences, K beams, V vocabulary, N source items.
 """
@@ -66,7 +66,7 @@ class NativeScorer:
         self.session = Session(engine, slots=2 * capacity, beam=beam)
         self.vocabulary = engine.target_vocabulary
         self.longest = engine.longest
-        self._covers = options.coverage_penalty > 0 and engine.source_vocabulary > 0
+        self._covers = options.coverage_penalty > 0 and len(engine.attention_heads) > 0
         self._taken: set[int] = set()
 
     def start(self, sources: Sources) -> NativeState:

@@ -63,6 +63,19 @@ def attend(engine: Engine) -> None:
             engine.attention([([5, 6, 3], [7]), ([8, 3], [5, 6])], reading=reading, workers=1, capacity=2)
 
 
+def cover_and_draw(engine: Engine, requests: list[EngineRequest]) -> None:
+    searches = [
+        EngineOptions(sample=True, best=3, seed=5),
+        EngineOptions(sample=True, best=2, temperature=0.5, top_k=9, top_p=0.9, min_p=0.01, typical=0.8),
+        EngineOptions(sample=True, best=2, top_p=0.6),
+        EngineOptions(sample=True, best=2, typical=0.6),
+    ]
+    if engine.attention_heads:
+        searches.append(EngineOptions(beam=3, best=2, coverage_penalty=0.5))
+    for options in searches:
+        engine.search(requests, options=options, workers=1, capacity=2)
+
+
 def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     """How many were refused, and how many answered."""
     draw = random.Random(seed)
@@ -75,6 +88,7 @@ def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
         try:
             engine = Engine(path)
             engine.search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
+            cover_and_draw(engine, requests)
             attend(engine)
             step_twice(engine)
             answered += 1

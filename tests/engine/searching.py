@@ -11,10 +11,12 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from regard.data.batch import Category, Ids, Sources
-from regard.engine import Engine, EngineOptions, EngineRequest, Found
+from regard.engine import Engine, EngineRequest, Found
 from regard.engine.preparation import prepare
 from regard.models import Decoder, EncoderDecoder
+from regard.models.coverage import Covering
 from regard.nn import Variant
+from regard.run.native import engine_options
 from regard.search import Finished, Request, Search, SearchOptions
 from regard.special import END, FIRST_FREE
 from tests.families import (
@@ -134,7 +136,7 @@ def as_source(ids: Sequence[int]) -> Sources:
 def torch_search(
     system: EncoderDecoder, sources: Sequence[Sequence[int]], options: SearchOptions, prefix: tuple[int, ...] = ()
 ) -> list[Finished]:
-    search = Search(system, capacity=5)
+    search = Search(Covering(system) if options.coverage_penalty else system, capacity=5)
     search.add(
         Request(id=number, sources=as_source(ids), items=len(ids), options=options, prefix=prefix)
         for number, ids in enumerate(sources)
@@ -143,19 +145,6 @@ def torch_search(
     while search.busy:
         found.update((one.id, one) for one in search.step())
     return [found[number] for number in range(len(sources))]
-
-
-def engine_options(options: SearchOptions) -> EngineOptions:
-    return EngineOptions(
-        beam=options.beam,
-        best=options.best,
-        length_penalty=options.length_penalty,
-        length_formula=options.length_formula,
-        min_length=options.min_length,
-        block_ngrams=options.block_ngrams,
-        unknown=options.unknown,
-        stopping=options.stopping,
-    )
 
 
 def opened(system: EncoderDecoder, folder: Path, *, int8: bool = False, kernels: str = "") -> Engine:
@@ -184,6 +173,7 @@ def assert_same(found: Sequence[tuple[Found, ...]], expected: Sequence[Finished]
         for one, other in zip(ours, theirs.hypotheses, strict=True):
             assert abs(one.log_probability - other.log_probability) < tolerance
             assert abs(one.score - other.score) < tolerance
+            assert abs(one.coverage - other.parts.coverage) < tolerance
             assert one.complete == other.complete
             assert len(one.token_log_probabilities) == len(other.token_log_probabilities)
             pairs = zip(one.token_log_probabilities, other.token_log_probabilities, strict=True)

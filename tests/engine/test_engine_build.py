@@ -78,7 +78,7 @@ def test_a_wheel_brings_the_library(tmp_path):
         [sys.executable, "-m", "zipfile", "-l", str(wheel)], capture_output=True, text=True, check=True
     )
     assert "regard/engine/native/_regard_engine.so" in listing.stdout
-    assert "regard/engine/native/search.cpp" in listing.stdout
+    assert "regard/engine/native/searching.cpp" in listing.stdout
     assert "regard/kernels/native/_regard_kernels.so" in listing.stdout
 
 

@@ -206,6 +206,25 @@ def test_of_equal_logits_the_lower_token_comes_first(library, kernels):
     assert tokens.tolist() == [[0, 1, 2]]
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.01, 3.0])
+def test_weights_that_samples_are_drawn_by(library, kernels, temperature):
+    draw = np.random.default_rng(3)
+    logits = (draw.normal(size=5 * 64) * 4).astype(np.float32)
+    logits[[7, 70, 319]] = -np.inf
+    largest, about, weights, sums = np.zeros(5, np.float32), np.zeros(2), np.zeros(5 * 64), np.zeros(5)
+    library.regard_try_weigh(
+        kernels, at(logits), long(5), ctypes.c_double(temperature), at(largest), at(about), at(weights), at(sums)
+    )
+    assert largest.tolist() == logits.reshape(5, 64).max(1).tolist()
+    total = np.log(np.exp(logits.astype(np.float64)).sum())
+    assert about[0] + np.log(about[1]) == pytest.approx(total, rel=1e-6)
+    said = (logits.astype(np.float64) - (about[0] + np.log(about[1]))).astype(np.float32).astype(np.float64)
+    expected = np.exp((said - said.max()) / temperature)
+    np.testing.assert_allclose(weights, expected, rtol=1e-14, atol=1e-300)
+    assert weights.max() == 1.0
+    np.testing.assert_allclose(sums, expected.reshape(5, 64).sum(1), rtol=1e-13)
+
+
 @pytest.mark.parametrize("activation", [number for number in ACTIVATIONS if number])
 def test_functions_over_their_range(library, kernels, activation):
     values = np.concatenate([np.linspace(-30, 30, 5001), np.linspace(-1e-3, 1e-3, 101)]).astype(np.float32)

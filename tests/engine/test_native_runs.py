@@ -73,6 +73,7 @@ def test_the_file_is_made_again_for_other_weights(model):
     ("options", "constraint"),
     [
         (SearchOptions(sample=True, best=3, seed=5, temperature=1.5, top_k=9, top_p=0.9), None),
+        (SearchOptions(sample=True, best=80, beam=80), None),
         (SearchOptions(stochastic=True, beam=3, best=3, seed=2), None),
         (SearchOptions(coverage_penalty=0.3, best=2), None),
         (SearchOptions(groups=2, beam=4, best=2, diversity=0.5), None),
@@ -81,7 +82,7 @@ def test_the_file_is_made_again_for_other_weights(model):
         (SearchOptions(min_length=3, block_ngrams=2), Constraint(force=("B", "C"))),
         (SearchOptions(), Constraint(only=("A B", "B C", "D"))),
     ],
-    ids=["sample", "stochastic", "coverage", "groups", "wide", "forbidden", "forced", "only"],
+    ids=["sample", "many samples", "stochastic", "coverage", "groups", "wide", "forbidden", "forced", "only"],
 )
 def test_all_that_search_knows_works_with_an_engine(model, options, constraint):
     """Choices are made by the same code; what an engine of 32 bits says is within 1e-4 of what torch says."""
@@ -97,6 +98,31 @@ def test_all_that_search_knows_works_with_an_engine(model, options, constraint):
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
             assert one.score == pytest.approx(other.score, abs=1e-4)
             assert one.parts == pytest.approx(other.parts, abs=1e-4)
+
+
+def without_python(*_: object, **__: object) -> None:
+    raise AssertionError("Python was asked between steps")
+
+
+def test_beams_coverage_and_samples_need_no_python_between_steps(model, monkeypatch):
+    monkeypatch.setattr("regard.run.native_scorer.NativeScorer", without_python)
+    native = with_engine(model)
+    for options in (
+        SearchOptions(),
+        SearchOptions(coverage_penalty=0.5),
+        SearchOptions(sample=True, best=70, beam=70, typical=0.9),
+    ):
+        assert native.predict("a b c", options=options).outputs
+    with pytest.raises(AssertionError, match="Python was asked between steps"):
+        native.predict("a b c", options=SearchOptions(trace=True))
+
+
+def test_coverage_of_a_model_without_attention_is_refused_as_torch_refuses_it(tmp_path):
+    sides = {"encoder": {"kind": "rnn"}, "decoder": {"kind": "rnn", "wiring": "every_step"}}
+    blind = Model.load(untrained_run(tmp_path / "blind", seed=1, model=sides))
+    for one in (blind, with_engine(blind)):
+        with pytest.raises(UsageError, match="coverage_penalty needs attention to the source, and this model has none"):
+            one.predict("a b", options=SearchOptions(coverage_penalty=0.5))
 
 
 def without_torch(*_: object) -> None:

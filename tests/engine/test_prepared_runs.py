@@ -51,6 +51,48 @@ def test_lines_are_those_of_the_model(model, beam):
     assert [one.remark for one in found[:32]] == [""] * 32
 
 
+SAMPLED = {"sample": True, "seed": 7, "temperature": 1.3, "top_k": 20, "top_p": 0.9, "min_p": 0.01, "typical": 0.95}
+
+
+@pytest.mark.parametrize(
+    "asked", [{"sample": True}, SAMPLED, {"coverage_penalty": 0.6}], ids=["plain", "rules", "covered"]
+)
+def test_samples_and_coverage_are_those_of_the_model(model, asked, tmp_path, monkeypatch, capsys):
+    native = with_engine(model)
+    lines = LINES * 40  # more than are read ahead
+    expected = [one.text for one in native.predict_many(lines, options=native.options(**asked))]
+    assert [one.text for one in Prepared(model.folder).predict(lines, **asked)] == expected
+    assert len({*expected}) > 2
+    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in LINES))
+    flags = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in asked.items()]
+    for further in ([], ["--at-once"], ["--workers", "2"]):
+        command = ["regard-runtime", str(model.folder), str(tmp_path / "lines"), *flags, *further]
+        monkeypatch.setattr(sys, "argv", command)
+        runtime.main()
+        assert capsys.readouterr().out.split("\n")[:-1] == expected[: len(LINES)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--sample", "--temperature", "0"], "temperature must be a number above 0, not 0;"),
+        (["--sample", "--top-k", "0"], "top_k must be at least 1, or None for all tokens, not 0"),
+        (["--sample", "--top-p", "2"], "top_p must be above 0 and at most 1, or None for all tokens, not 2"),
+        (["--sample", "--seed", "-1"], "seed must be a number from 0 to 2^64 - 1, not -1"),
+        (["--sample", "--beam", "3"], "a beam (3) has no effect on samples; leave it out"),
+        (["--sample", "--coverage-penalty", "1"], "coverage_penalty has no effect on samples, which are not ranked"),
+        (["--top-k", "3"], "can only have an effect on samples; ask for sample as well"),
+        (["--coverage-penalty", "-1"], "coverage_penalty must be a number from 0 on, not -1; 0 is none"),
+    ],
+)
+def test_a_search_that_cannot_be_is_a_wrong_use(model, flags, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lines").write_text("a b\n")
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(tmp_path / "lines"), *flags])
+    with pytest.raises(SystemExit, match=str(UsageError.exit_code)):
+        runtime.main()
+    assert message in capsys.readouterr().err
+
+
 def aligned_lines(model: Model) -> list[str]:
     form = Form(align=True)
     found = with_engine(model).predict_many(LINES, capture=True)
@@ -110,7 +152,7 @@ def test_links_that_cannot_be_told_are_refused(model, tmp_path):
     other = untrained_run(tmp_path / "blind", seed=1, model=blind)
     assert prepare_model(Model.load(other)) == ""
     path = model.folder / "engine.json"
-    later = ("stopping", "alignment_layer", "alignment_head", "alignment_shift", "aligns_words")
+    later = ("stopping", "coverage_penalty", "alignment_layer", "alignment_head", "alignment_shift", "aligns_words")
     written = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in written.items() if name not in later}))
     for folder in (other, model.folder):
@@ -138,6 +180,7 @@ def test_settings_that_do_not_fit_are_refused(model):
         ({"max_ratio": float("inf")}, "max_ratio cannot be inf"),
         ({"length_penalty": -1.0}, "length_penalty cannot be -1.0"),
         ({"block_ngrams": -1}, "block_ngrams cannot be -1"),
+        ({"coverage_penalty": -0.5}, "coverage_penalty cannot be -0.5"),
         ({"min_length": 10**30}, "min_length cannot be 1000"),
         ({"max_source": -5}, "max_source cannot be -5"),
         ({"alignment_layer": 10**30}, "alignment_layer cannot be 1000"),
@@ -177,10 +220,22 @@ def test_a_beam_that_the_engine_does_not_have_is_refused(model):
         list(Prepared(model.folder).predict(["a"], beam=65))
 
 
-def test_what_is_more_than_beams_is_not_prepared_for_the_runtime(model):
+def test_a_recipe_with_coverage_is_prepared_for_the_runtime(model):
     section = model.recipe.search.model_copy(update={"coverage_penalty": 0.5})
     other = model.with_recipe(model.recipe.model_copy(update={"search": section}))
-    assert prepare_model(other) == "its recipe searches by more than a plain beam"
+    assert prepare_model(other) == ""
+    prepared = Prepared(model.folder)
+    assert prepared.options().coverage_penalty == 0.5
+    assert prepared.options(coverage_penalty=0.0).coverage_penalty == 0.0
+    assert prepared.options(sample=True).coverage_penalty == 0.0
+    expected = [one.text for one in with_engine(other).predict_many(LINES)]
+    assert [one.text for one in prepared.predict(LINES)] == expected
+
+
+def test_what_the_engine_does_not_do_by_itself_is_not_prepared_for_the_runtime(model):
+    section = model.recipe.search.model_copy(update={"groups": 2})
+    other = model.with_recipe(model.recipe.model_copy(update={"search": section}))
+    assert prepare_model(other) == "its recipe searches by more than the engine does by itself"
     assert not (model.folder / "engine.json").exists()
     assert (RunFolder(model.folder).path / "engine.bin").exists()
 

@@ -15,11 +15,14 @@ def run(path: Path) -> bool:
     sources = [[4 + (number * 7 + item) % 60 for item in range(number % 9 + 1)] for number in range(40)]
     requests = [EngineRequest(ids=ids, limit=8) for ids in sources]
     reading = EngineReading() if engine.attention_heads else None
-    options = EngineOptions(beam=3, best=2, attention=reading)
-    found: list[list[tuple[Found, ...]]] = []
+    searches = [
+        EngineOptions(beam=3, best=2, attention=reading, coverage_penalty=0.0 if reading is None else 0.5),
+        EngineOptions(sample=True, best=4, top_p=0.9),
+    ]
+    found: list[list[list[tuple[Found, ...]]]] = []
 
     def search(workers: int) -> None:
-        found.append(engine.search(requests, options=options, workers=workers, capacity=3))
+        found.append([engine.search(requests, options=options, workers=workers, capacity=3) for options in searches])
 
     threads = [threading.Thread(target=search, args=(workers,)) for workers in (1, 3, 4)]
     for thread in threads:

@@ -12,7 +12,7 @@
 namespace regard {
 
 constexpr int64_t MESSAGE = 1024;
-enum Status : int32_t { OK = 0, REFUSED = 1, NO_MEMORY = 2, FAILED = 3, STOPPED = 4 };
+enum Status : int32_t { OK = 0, REFUSED = 1, NO_MEMORY = 2, FAILED = 3, STOPPED = 4, MISUSED = 5 };
 
 template <class Function>
 int32_t guarded(char* message, Function function) {
@@ -24,6 +24,9 @@ int32_t guarded(char* message, Function function) {
   try {
     function();
     return OK;
+  } catch (const Misused& reason) {
+    tell(reason.what());
+    return MISUSED;
   } catch (const Refused& reason) {
     tell(reason.what());
     return REFUSED;

@@ -1,6 +1,7 @@
 // The C interface that Python calls. Every function that can fail returns a status and writes why into `message`.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 namespace {
 
 using namespace regard;
+
+constexpr int64_t MOST_SAMPLES = 1 << 16;
 
 struct Result {
   std::vector<Outcome> outcomes;
@@ -30,9 +33,68 @@ struct Asked {
   double length_penalty;
   int64_t gnmt, unknown, early;
   const int32_t* stop;  // becomes other than 0 when the search is to end; or null
+  double coverage_penalty;
+  int64_t sample;  // 1: outputs are drawn
+  uint64_t seed;
+  const uint64_t* numbers;  // of the requests, by which samples are drawn
+  double temperature;
+  int64_t rules;  // which of the following are given: 1, 2, 4, 8
+  int64_t top_k;
+  double top_p, min_p, typical;
 };
 
-Options options_of(const Asked& asked) {
+// A number as it is written.
+std::string told(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", number);
+  return text;
+}
+
+std::optional<double> share_of(const char* name, bool given, double share) {
+  if (!given) return std::nullopt;
+  if (!(share > 0 && share <= 1))
+    throw Misused(std::string(name) + " must be above 0 and at most 1, or None for all tokens, not " + told(share));
+  return share;
+}
+
+Sampling sampling_of(const Asked& asked) {
+  Sampling sampling;
+  sampling.temperature = asked.temperature;
+  sampling.seed = asked.seed;
+  if (asked.best < 1 || asked.best > MOST_SAMPLES)
+    throw Misused("best is the number of samples and must be from 1 to " + std::to_string(MOST_SAMPLES) + ", not " +
+                  std::to_string(asked.best));
+  if (!(asked.temperature > 0 && std::isfinite(asked.temperature)))
+    throw Misused("temperature must be a number above 0, not " + told(asked.temperature) +
+                  "; for the most probable token at each step, which is what a temperature near 0 gives, search with a "
+                  "beam of 1");
+  if (asked.rules & 1) {
+    if (asked.top_k < 1)
+      throw Misused("top_k must be at least 1, or None for all tokens, not " + std::to_string(asked.top_k));
+    sampling.top_k = asked.top_k;
+  }
+  sampling.top_p = share_of("top_p", asked.rules & 2, asked.top_p);
+  sampling.min_p = share_of("min_p", asked.rules & 4, asked.min_p);
+  sampling.typical = share_of("typical", asked.rules & 8, asked.typical);
+  if (asked.coverage_penalty != 0)
+    throw Misused("coverage_penalty has no effect on samples, which are not ranked; leave it out");
+  if (asked.early) throw Misused("early stopping has no effect on samples, which run to their own ends; leave it out");
+  return sampling;
+}
+
+void check_ranking(const Model& model, const Asked& asked) {
+  check_beam(asked.beam);
+  if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
+  if (asked.rules || asked.temperature != 1 || asked.seed)
+    throw Misused("temperature, top_k, top_p, min_p, typical and seed can only have an effect on samples; ask for sample "
+                  "as well");
+  if (!(asked.coverage_penalty >= 0 && std::isfinite(asked.coverage_penalty)))
+    throw Misused("coverage_penalty must be a number from 0 on, not " + told(asked.coverage_penalty) + "; 0 is none");
+  if (asked.coverage_penalty > 0 && model.decoder->attention_heads.empty())
+    throw Misused("coverage_penalty needs attention to the source, and this model has none; leave it out");
+}
+
+Options options_of(const Model& model, const Asked& asked) {
   Options options;
   options.beam = asked.beam;
   options.best = asked.best;
@@ -42,8 +104,11 @@ Options options_of(const Asked& asked) {
   options.gnmt = asked.gnmt != 0;
   options.unknown = asked.unknown != 0;
   options.early = asked.early != 0;
-  check_beam(asked.beam);
-  if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
+  options.coverage_penalty = asked.coverage_penalty;
+  if (asked.sample)
+    options.sampling = sampling_of(asked);
+  else
+    check_ranking(model, asked);
   check_sharing(asked.capacity, asked.workers);
   if (asked.min_length < 0 || asked.block_ngrams < 0) throw Refused("lengths cannot be negative");
   if (!std::isfinite(asked.length_penalty)) throw Refused("the length penalty must be a number");
@@ -55,6 +120,7 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   request.source = {asked.ids + asked.id_starts[index], asked.id_starts[index + 1] - asked.id_starts[index]};
   request.prefix = asked.prefixes + asked.prefix_starts[index];
   request.prefix_length = asked.prefix_starts[index + 1] - asked.prefix_starts[index];
+  request.number = asked.numbers[index];
   std::string told = "request " + std::to_string(index);
   if (request.prefix_length < 0) throw Refused(told + " has a negative length");
   request.limit = checked_limit(model, asked.limits[index], told);
@@ -67,7 +133,7 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
 
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 4; }
+REGARD_API int32_t regard_interface() { return 5; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
@@ -113,7 +179,7 @@ REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** 
   return guarded(message, [&] {
     const Engine& here = *static_cast<const Engine*>(engine);
     const Asked& asked = *static_cast<const Asked*>(asked_);
-    Options options = options_of(asked);
+    Options options = options_of(here.model, asked);
     auto found = std::make_unique<Result>();
     found->outcomes.resize(asked.requests);
     found->faults.resize(asked.requests);
@@ -156,7 +222,7 @@ REGARD_API void regard_result_sizes(const void* result, int64_t* sizes) {
 }
 
 // counts: hypotheses of each request; whole: of each hypothesis its tokens, steps and whether it is complete; values: its
-// log-probability and score.
+// log-probability, score, and what of it is coverage.
 REGARD_API void regard_result_copy(const void* result, int64_t* counts, int64_t* whole, double* values, int32_t* tokens,
                                    double* steps) {
   for (const Outcome& outcome : static_cast<const Result*>(result)->outcomes) {
@@ -167,6 +233,7 @@ REGARD_API void regard_result_copy(const void* result, int64_t* counts, int64_t*
       *whole++ = one.complete;
       *values++ = one.log_probability;
       *values++ = one.score;
+      *values++ = one.coverage;
       tokens = std::copy(one.tokens.begin(), one.tokens.end(), tokens);
       steps = std::copy(one.steps.begin(), one.steps.end(), steps);
     }

@@ -169,6 +169,11 @@ struct Kernels {
   void (*pair_heads)(const float* in, int64_t heads, int64_t width, uint32_t* out, int64_t stride);
   // Keys of one head of all items, `stride` from item to item, in pairs of inputs: [ceil(width / 2)][padded items].
   void (*pair_keys)(const float* in, int64_t items, int64_t width, int64_t stride, uint32_t* out);
+  // Of the logits of a row, in whole panels: the largest of each panel, and `largest` and `sums` of all.
+  void (*survey)(const float* logits, int64_t panels, float* largest, Projected* projected);
+  // Weights that samples are drawn by, exp((log p - best) / temperature), and their sums panel by panel.
+  void (*weigh)(const float* logits, int64_t panels, double normaliser, double best, double temperature,
+                double* weights, double* sums);
 };
 
 // The name of the table to use: that in REGARD_ENGINE_KERNELS where it is set, which need not be there, else the best.

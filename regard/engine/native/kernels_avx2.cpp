@@ -17,6 +17,7 @@ namespace avx2 {
 #include "kernel_attention.h"
 #include "kernel_additive.h"
 #include "kernel_cells.h"
+#include "kernel_draws.h"
 #include "kernel_table.h"
 }  // namespace avx2
 

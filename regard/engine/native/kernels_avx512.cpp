@@ -18,6 +18,7 @@ namespace avx512 {
 #include "kernel_attention.h"
 #include "kernel_additive.h"
 #include "kernel_cells.h"
+#include "kernel_draws.h"
 #include "kernel_table.h"
 }  // namespace avx512
 

@@ -26,6 +26,7 @@ namespace avx_vnni {
 #include "kernel_attention.h"
 #include "kernel_additive.h"
 #include "kernel_cells.h"
+#include "kernel_draws.h"
 #include "kernel_table.h"
 }  // namespace avx_vnni
 

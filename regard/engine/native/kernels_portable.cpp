@@ -13,6 +13,7 @@ namespace portable {
 #include "kernel_attention.h"
 #include "kernel_additive.h"
 #include "kernel_cells.h"
+#include "kernel_draws.h"
 #include "kernel_table.h"
 }  // namespace portable
 

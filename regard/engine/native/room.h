@@ -14,6 +14,11 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A search that cannot be asked for.
+struct Misused : Refused {
+  using Refused::Refused;
+};
+
 // The caller wants no more of it.
 struct Stopped : std::runtime_error {
   using std::runtime_error::runtime_error;

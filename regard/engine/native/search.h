@@ -1,4 +1,4 @@
-// Beam search with the definitions of regard/search: the same penalties, the same bound, the same order.
+// Search with the definitions of regard/search: the same penalties, the same bound, the same order, the same draws.
 //
 // Sentences enter and leave while others run; a worker steps all its rows at once. What a sentence gives depends on its
 // own request only. Sums of log-probabilities run in double precision.
@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,21 @@
 
 namespace regard {
 
+// How outputs are drawn: the distribution to the power 1 / temperature, then what each rule leaves of it.
+struct Sampling {
+  double temperature = 1;
+  std::optional<int64_t> top_k;
+  std::optional<double> top_p, min_p, typical;
+  uint64_t seed = 0;
+};
+
 struct Options {
   int64_t beam = 1, best = 1, min_length = 1, block_ngrams = 0;
-  double length_penalty = 0;
+  double length_penalty = 0, coverage_penalty = 0;
   bool gnmt = false, unknown = false;
   bool early = false;  // a search is over when none that runs would be better if it ended at once
+  std::optional<Sampling> sampling;  // `best` outputs are drawn; beam and penalties are not used
+  // What a hypothesis is ranked by, without its coverage.
   double score(double log_probability, int64_t length) const;
 };
 
@@ -27,16 +38,17 @@ struct Request {
   const int32_t* prefix;
   int64_t prefix_length;
   int64_t limit;
+  uint64_t number;  // by which its samples are drawn
 };
 
 struct Hypothesis {
   std::vector<int32_t> tokens;
   std::vector<double> steps;  // log-probability of each token, the end included where there is one
-  double log_probability = 0, score = 0;
+  double log_probability = 0, score = 0, coverage = 0;  // what coverage adds is part of the score
   bool complete = false;
 };
 
-using Outcome = std::vector<Hypothesis>;  // best first
+using Outcome = std::vector<Hypothesis>;  // best first; samples by their numbers
 
 // Requests that several workers take from, the outcome of each, and the first error.
 struct Work {

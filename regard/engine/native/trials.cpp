@@ -1,5 +1,6 @@
 // For tests and benchmarks: single kernels, to be compared with plain references, and a search by the clock.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "guard.h"
@@ -99,6 +100,22 @@ REGARD_API int32_t regard_try_project(const char* name, const float* rows, int64
     for (float part : one.sums) about[row * 3 + 1] += part;
     about[row * 3 + 2] = one.wanted_logit;
   }
+  return 0;
+}
+
+// Weights of logits in whole panels, with the sum of each panel. about: the largest of all logits, and the sum of
+// exponentials; largest: of each panel.
+REGARD_API int32_t regard_try_weigh(const char* name, const float* logits, int64_t panels, double temperature,
+                                    float* largest, double* about, double* weights, double* sums) {
+  const Kernels* table = kernels_by_name(name);
+  if (!table) return 1;
+  Projected one;
+  table->survey(logits, panels, largest, &one);
+  about[0] = one.largest;
+  about[1] = 0;
+  for (float part : one.sums) about[1] += part;
+  double normaliser = about[0] + std::log(about[1]);
+  table->weigh(logits, panels, normaliser, static_cast<float>(about[0] - normaliser), temperature, weights, sums);
   return 0;
 }
 
@@ -245,7 +262,7 @@ REGARD_API int32_t regard_try_steps(const void* engine, const int32_t* ids, int6
     const Engine& here = *static_cast<const Engine*>(engine);
     check_beam(beam);
     check_sharing(capacity, 1);
-    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, checked_limit(here.model, limit, "the request")}};
+    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, checked_limit(here.model, limit, "the request"), 0}};
     check_source(here.model, requests[0].source, "the request");
     Options options;
     options.beam = beam;
