@@ -86,8 +86,8 @@ void check_ranking(const Model& model, const Asked& asked) {
   check_beam(asked.beam);
   if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
   if (asked.rules || asked.temperature != 1 || asked.seed)
-    throw Misused("temperature, top_k, top_p, min_p, typical and seed can only have an effect on samples; ask for sample "
-                  "as well");
+    throw Misused("temperature, top_k, top_p, min_p, typical and seed can only have an effect on samples; ask for "
+                  "sample as well");
   if (!(asked.coverage_penalty >= 0 && std::isfinite(asked.coverage_penalty)))
     throw Misused("coverage_penalty must be a number from 0 on, not " + told(asked.coverage_penalty) + "; 0 is none");
   if (asked.coverage_penalty > 0 && model.decoder->attention_heads.empty())

@@ -262,7 +262,8 @@ REGARD_API int32_t regard_try_steps(const void* engine, const int32_t* ids, int6
     const Engine& here = *static_cast<const Engine*>(engine);
     check_beam(beam);
     check_sharing(capacity, 1);
-    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, checked_limit(here.model, limit, "the request"), 0}};
+    int64_t most = checked_limit(here.model, limit, "the request");
+    std::vector<Request> requests{Request{{ids, length}, nullptr, 0, most, 0}};
     check_source(here.model, requests[0].source, "the request");
     Options options;
     options.beam = beam;
