@@ -29,18 +29,25 @@ Layer = TransformerEncoderLayer | TransformerDecoderLayer
 
 def describe_transformer_encoder(container: Container, encoder: TransformerEncoder) -> None:
     layers = [layer for layer in encoder.layers if isinstance(layer, TransformerEncoderLayer)]
+    _check_own("encoder", layers, encoder.layers)
     container.settings["encoder.kind"] = 1
     _describe_side(container, "encoder", encoder, layers)
 
 
 def describe_transformer_decoder(container: Container, decoder: TransformerDecoder) -> None:
     layers = [layer for layer in decoder.layers if isinstance(layer, TransformerDecoderLayer)]
+    _check_own("decoder", layers, decoder.layers)
     container.settings["decoder.kind"] = 1
     _describe_side(container, "decoder", decoder, layers)
     for index, layer in enumerate(layers):
         if layer.cross is not None and layer.around_cross is not None:
             describe_attention(container, f"decoder.{index}.cross", layer.cross)
             describe_norm(container, f"decoder.{index}.around_cross", layer.around_cross.norm)
+
+
+def _check_own(side: str, known: Sequence[Layer], layers: nn.ModuleList) -> None:
+    if len(known) < len(layers):
+        raise refused(f"another module stands in the place of a layer of its {side}")
 
 
 def _describe_side(

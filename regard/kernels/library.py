@@ -17,7 +17,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 7
+INTERFACE: Final = 8
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -138,6 +138,23 @@ class Peaked(ctypes.Structure):
         ("chosen", _pointer),
         ("normaliser", _pointer),
         ("inverse", _pointer),
+    )
+
+
+class Agreed(ctypes.Structure):
+    _fields_ = (
+        ("pairs", _number),
+        ("width", _number),
+        ("narrow", _number),
+        ("share", ctypes.c_float),
+        ("even", ctypes.c_float),
+        ("weight", ctypes.c_float),
+        ("logits", _pointer),
+        ("labels", _pointer),
+        ("errors", _pointer),
+        ("likelihood", _pointer),
+        ("uniform", _pointer),
+        ("divergence", _pointer),
     )
 
 
@@ -350,6 +367,7 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention": [ctypes.POINTER(Attended), _number],
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
+        "regard_agreed": [ctypes.POINTER(Agreed), _number],
         "regard_product": [ctypes.POINTER(Product), _number],
         "regard_turned_product": [ctypes.POINTER(Turned), _number],
         "regard_loss": [ctypes.POINTER(Loss), _number],

@@ -74,7 +74,7 @@ def product_gradients(
 
 def _product(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     out = inputs.new_empty(*inputs.shape[:-1], len(weight), dtype=torch.bfloat16)
-    _multiply(inputs, weight, bias, out, turned=True)
+    multiply(inputs, weight, bias, out, turned=True)
     return out
 
 
@@ -86,14 +86,20 @@ def _gradients(
     of_weight = torch.empty_like(weight) if needed[1] else None
     of_bias = weight.new_empty(len(weight)) if needed[2] else None
     if of_inputs is not None:
-        _multiply(errors, weight, None, of_inputs, turned=False)
+        multiply(errors, weight, None, of_inputs, turned=False)
     if of_weight is not None or of_bias is not None:
-        asked = asked_turned(errors, inputs, of_weight, of_bias)
-        checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
+        turned_product(errors, inputs, of_weight, of_bias)
     return of_inputs, of_weight, of_bias
 
 
-def _multiply(inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool) -> None:
+def turned_product(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> None:
+    """`asked_turned`, made at once."""
+    asked = asked_turned(errors, inputs, of_weight, of_bias)
+    checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
+
+
+def multiply(inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool) -> None:
+    """`asked_product`, made at once."""
     asked = asked_product(inputs, weight, bias, out, turned=turned)
     checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
 

@@ -189,12 +189,16 @@ class System(nn.Module, ABC):
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         """log p of what is to be predicted, given all before it: (B, M), 0 at padding."""
 
-    def log_distribution(self, batch: Batch) -> Tensor:  # noqa: ARG002
-        """log p of everything that could stand at the R places that are asked about, row after row: (R, V)."""
+    def distribution(self, batch: Batch) -> Projection:  # noqa: ARG002
+        """Logits to be made of everything that could stand at the R places that are asked about: (R, V), row by row."""
         raise ModelError(
             f"{type(self).__name__} gives no distribution over a vocabulary, so there are none to compare: leave "
             "`training.objective.rdrop` out"
         )
+
+    def log_distribution(self, batch: Batch) -> Tensor:
+        """log p of the same, all of it: (R, V)."""
+        return self.distribution(batch).logits().log_softmax(-1)
 
     def labels(self, batch: Batch) -> Tensor:
         """What stands at these places, as columns of that: (R,)."""

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Decoder, Encoder, Joining, Loss, State, Step, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution, said
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, said
+from regard.nn import Projection
 
 
 class EncoderDecoder(System):
@@ -36,9 +37,9 @@ class EncoderDecoder(System):
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
         return chosen_log_probabilities(hidden, self.decoder.projection, batch)
 
-    def log_distribution(self, batch: Batch) -> Tensor:
+    def distribution(self, batch: Batch) -> Projection:
         hidden = self.decoder.hidden(self.memory(batch.sources), batch.inputs)
-        return log_distribution(hidden, self.decoder.projection, batch)
+        return self.decoder.projection(hidden[batch.mask])
 
     def start(self, sources: Sources) -> State:
         return self.decoder.start(self.memory(sources))

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from regard.data.batch import Batch, Sources
 from regard.models.contracts import Encoder, Joining, Loss, System
-from regard.models.likelihood import chosen_log_probabilities, likelihood_loss, log_distribution
+from regard.models.likelihood import chosen_log_probabilities, likelihood_loss
 from regard.models.memory import Memory
 from regard.nn import Projection, dropout
 from regard.special import FIRST_FREE
@@ -52,8 +52,8 @@ class Labelling(System):
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         return chosen_log_probabilities(self.places(self.memory(batch.sources)), self.of_items, self.asked(batch))
 
-    def log_distribution(self, batch: Batch) -> Tensor:
-        return log_distribution(self.places(self.memory(batch.sources)), self.of_items, self.asked(batch))
+    def distribution(self, batch: Batch) -> Projection:
+        return self.of_items(self.places(self.memory(batch.sources))[self.asked(batch).mask])
 
     def labels(self, batch: Batch) -> Tensor:
         asked = self.asked(batch)
@@ -115,8 +115,8 @@ class Rater(Acceptor):
     def token_log_probabilities(self, batch: Batch) -> Tensor:
         return -0.5 * (self.numbers(batch.sources) - batch.outputs).square() - HALF_LOG_2_PI
 
-    def log_distribution(self, batch: Batch) -> Tensor:
-        return System.log_distribution(self, batch)
+    def distribution(self, batch: Batch) -> Projection:
+        return System.distribution(self, batch)
 
     def labels(self, batch: Batch) -> Tensor:
         return System.labels(self, batch)

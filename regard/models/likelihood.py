@@ -69,11 +69,6 @@ def said(logits: Tensor, state: State) -> Step:
     return Step(logits=logits, normaliser=normaliser.view(shape), largest=largest.view(*shape, -1), state=state)
 
 
-def log_distribution(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
-    """log p of the whole vocabulary at the places of a batch, from hidden states (B, M, D): (R, V)."""
-    return project(hidden[batch.mask]).logits().log_softmax(-1)
-
-
 def chosen_log_probabilities(hidden: Tensor, project: Project, batch: Batch) -> Tensor:
     """log p of the outputs of a batch, from hidden states (B, M, D): (B, M), 0 at padding."""
     logits = project(hidden[batch.mask]).logits()  # (R, V)

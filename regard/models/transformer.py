@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +79,7 @@ class TransformerEncoder(Encoder):
         return super().train(mode)
 
     def _layers(self) -> list[TransformerEncoderLayer]:
-        return [layer for layer in self.layers if isinstance(layer, TransformerEncoderLayer)]
+        return cast("list[TransformerEncoderLayer]", list(self.layers))  # or what stands in their place
 
     def _read(self, states: Tensor, source: Ids) -> Tensor:
         """All layers: (B, N, D) → (B, N, D)."""
@@ -268,7 +268,7 @@ class TransformerDecoder(Decoder):
         return self.positions.longest
 
     def _layers(self) -> list[TransformerDecoderLayer]:
-        return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
+        return cast("list[TransformerDecoderLayer]", list(self.layers))  # or what stands in their place
 
     def hidden(self, memory: Memory, inputs: Tensor) -> Tensor:
         states = visit(Site("decoder", "embedding"), self.embedding_norm(self.positions(self.embedding(inputs))))

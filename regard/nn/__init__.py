@@ -5,7 +5,7 @@ from regard.nn.cells import Cell, CellName, StepResult, build_cell, candidate_we
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embedding, FactoredEmbedding, embedding_table
 from regard.nn.feedforward import FeedForward
-from regard.nn.loss import Projection, projected_cross_entropy, smoothed_cross_entropy
+from regard.nn.loss import Projection, projected_cross_entropy
 from regard.nn.maxout import Maxout
 from regard.nn.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
 from regard.nn.recurrent import Recurrent, RecurrentLayer, StateSize, reverse
@@ -45,7 +45,6 @@ __all__ = [
     "projected_cross_entropy",
     "reverse",
     "sinusoids",
-    "smoothed_cross_entropy",
     "visit",
     "watched",
     "watching",

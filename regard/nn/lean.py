@@ -107,7 +107,9 @@ class LeanLayer:
 
     @classmethod
     def of(cls, layer: TransformerDecoderLayer | TransformerEncoderLayer) -> "LeanLayer | None":
-        """None for a layer with other parts."""
+        """None for a layer with other parts, and for one with ways of its own."""
+        if not is_plain(layer, TransformerDecoderLayer) and not is_plain(layer, TransformerEncoderLayer):
+            return None
         around, cross = [layer.around_attention, layer.around_feedforward], None
         if isinstance(layer, TransformerDecoderLayer) and layer.around_cross is not None:
             around.insert(1, layer.around_cross)

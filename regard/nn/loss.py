@@ -34,22 +34,10 @@ class Projection:
         return widened(functional.linear(self.features, self.weight, self.bias))
 
 
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sums over tokens of the smoothed loss and of the plain negative log-likelihood: (R, V), (R,) → scalars.
-
-    Szegedy et al. 2016, section 7: the target distribution is (1 - ε) · one-hot + ε / V.
-    """
-    normaliser = logits.logsumexp(-1)  # (R,)
-    likelihood = (normaliser - logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)).sum()
-    if not smoothing:
-        return likelihood, likelihood
-    uniform = (normaliser - logits.mean(-1)).sum()
-    return (1 - smoothing) * likelihood + smoothing * uniform, likelihood
-
-
 def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The same of logits that are never all there: features (R, D) → scalars; the second has no gradient.
+    """Sums over tokens of the smoothed loss and of the plain negative log-likelihood: features (R, D) → scalars.
 
+    Szegedy et al. 2016, section 7: the target distribution is (1 - ε) · one-hot + ε / V. The second has no gradient.
     A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
     again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
     """
@@ -123,7 +111,7 @@ def _kept(ctx: Any, gradients: Gradients, total: Tensor, likelihood: Tensor) -> 
 
 def _fits_half(features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> bool:
     fits = features.dim() == 2 and loses_in_half(features, weight, bias)
-    return fits and _known(labels, len(features), vocabulary=len(weight))
+    return fits and knows(labels, len(features), vocabulary=len(weight))
 
 
 def _in_half(
@@ -152,7 +140,7 @@ def _in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the labels and log-sum-exps, (R,) each; adds p - (1 - ε) · one-hot to the gradients."""
     count, vocabulary = made.features.shape[:-1], len(made.weight)
-    if serves(made.features, made.weight, narrow=True) and _known(labels, *count, vocabulary=vocabulary):
+    if serves(made.features, made.weight, narrow=True) and knows(labels, *count, vocabulary=vocabulary):
         return _natively(made, labels, smoothing, gradients)
     inputs, table, (of_features, of_weight, of_bias) = made.features, made.weight, gradients
     wide = torch.promote_types(inputs.dtype, torch.float32)
@@ -183,7 +171,7 @@ def _in_chunks(
     return chosen, logits.squeeze(-1) - chosen
 
 
-def _known(labels: Tensor, *rows: int, vocabulary: int) -> bool:
+def knows(labels: Tensor, *rows: int, vocabulary: int) -> bool:
     """Whether there is a label in the vocabulary for each row: a kernel does not look twice, and torch's way tells what
     is wrong."""
     if labels.dtype is not torch.int64 or not labels.is_cpu or labels.shape != rows or len(rows) != 1:

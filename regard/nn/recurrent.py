@@ -7,7 +7,7 @@ Shapes: B rows, S sentences, K beams, N items, I input width, D state width, P p
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -231,7 +231,7 @@ class Recurrent(nn.Module):
         """The layers of the forward (0) or backward (1) direction."""
         layers = self.directions[direction]
         assert isinstance(layers, nn.ModuleList)
-        return [layer for layer in layers if isinstance(layer, RecurrentLayer)]
+        return cast("list[RecurrentLayer]", list(layers))  # or what stands in their place
 
     @property
     def size(self) -> StateSize:

@@ -9,7 +9,7 @@ import torch
 
 from regard.data.batch import Batch, join_sources
 from regard.models import Loss, System
-from regard.nn import smoothed_cross_entropy
+from regard.nn.agreement import projected_agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +25,11 @@ class RDrop:
     smoothing: float = 0.0
 
     def __call__(self, system: System, batch: Batch, *, step: int) -> Loss:  # noqa: ARG002
-        both = twice(batch)
-        log_p = system.log_distribution(both)  # (2 R, V)
-        total, likelihood = smoothed_cross_entropy(log_p, system.labels(both), self.smoothing)
-        first, second = log_p.chunk(2)  # (R, V)
-        divergence = 0.5 * ((first.exp() - second.exp()) * (first - second)).sum()
-        return Loss(
-            sum=0.5 * total + self.weight * divergence,
-            count=len(first),
-            parts={"likelihood": 0.5 * likelihood.detach(), "divergence": divergence.detach()},
+        labels = system.labels(batch)
+        total, likelihood, divergence = projected_agreement(
+            system.distribution(twice(batch)), labels, smoothing=self.smoothing, weight=self.weight
         )
+        return Loss(sum=total, count=len(labels), parts={"likelihood": likelihood, "divergence": divergence})
 
 
 def twice(batch: Batch) -> Batch:

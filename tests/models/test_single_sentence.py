@@ -196,6 +196,42 @@ def test_what_stands_in_the_place_of_a_projection_is_heard(where: str, alone: bo
     assert not torch.allclose(system.step(tokens, system.start(sources)).log_probabilities, said, atol=1e-4)
 
 
+class Around(torch.nn.Module):
+    """Stands in the place of a layer, does as it does, and adds something to what it says."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def __getattr__(self, name: str) -> object:
+        return super().__getattr__(name) if name == "layer" else getattr(super().__getattr__("layer"), name)
+
+    def forward(self, *given: object) -> torch.Tensor:
+        return torch.as_tensor(self.layer(*given)) * 2.0
+
+    def step(self, *given: object) -> torch.Tensor:
+        return torch.as_tensor(self.layer.step(*given)) * 2.0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("where", ["encoder", "decoder"])
+@torch.no_grad()
+def test_what_stands_in_the_place_of_a_layer_is_heard(where: str, alone: bool) -> None:
+    """As in training, which calls it."""
+    system = family("transformer pre")
+    layers = system.get_submodule(f"{where}.layers")
+    assert isinstance(layers, torch.nn.ModuleList)
+    layers[0] = Around(layers[0])
+    system.eval()
+    rows = [SOURCE] if alone else [SOURCE, SOURCE[:2]]
+    tokens = torch.full((len(rows), 1), START)
+    said = system.step(tokens, system.start({"source": source_ids(rows)})).log_probabilities
+    batch = make_batch(rows, [[4]] * len(rows))
+    memory = system.encoder.encode(batch.sources["source"])
+    taught = system.decoder.logits(system.decoder.hidden(memory, batch.inputs))[:, :1].log_softmax(-1)
+    torch.testing.assert_close(said, taught, rtol=0, atol=1e-9)
+
+
 @torch.no_grad()
 def test_hooks_are_heard_under_search() -> None:
     system, heard = family("transformer post").eval(), list[str]()

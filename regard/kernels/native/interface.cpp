@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 7;
+constexpr int32_t INTERFACE = 8;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -172,6 +172,10 @@ REGARD_API int32_t regard_attention_backward(const Attention* asked, int64_t thr
 
 REGARD_API void regard_peaked(const Peaked* asked, int64_t rows, int64_t threads) {
   deal(rows, threads, [&](int64_t from, int64_t to) { used->peaked(*asked, from, to); });
+}
+
+REGARD_API void regard_agreed(const Agreed* asked, int64_t threads) {
+  deal(asked->pairs, threads, [&](int64_t from, int64_t to) { used->agreed(*asked, from, to); });
 }
 
 REGARD_API void regard_gated(const Gated* asked, int64_t rows, int64_t threads) {

@@ -180,6 +180,19 @@ struct Stepped {
   float* states;           // (K, D) what goes in and what comes out
 };
 
+// Pairs of rows of logits, two draws each: the mean of their losses and `weight` times the mean of their divergences to
+// each other. Errors are what that means for logits. Shapes: P pairs, V vocabulary.
+struct Agreed {
+  int64_t pairs, width, narrow;  // narrow: errors are bfloat16
+  float share, even, weight;     // of the label, of every word, of the divergence
+  const float* logits;           // (2, P, V)
+  const int64_t* labels;         // (P)
+  void* errors;                  // (2, P, V) or null; floats may take the place of the logits
+  float* likelihood;             // (2, P) log Σ exp(logit) less the label's
+  float* uniform;                // (2, P) the same less the mean
+  float* divergence;             // (P)
+};
+
 // The loss of rows of features, whose logits are x Wᵀ + b, and its gradients. With e = exp(logit - that of the label) and
 // the target distribution (1 - ε) · one-hot + ε / V, errors are e / Σ e less `share` = 1 - ε at the label; what the even
 // share means for gradients is what they begin with. Shapes: R rows, D width, V vocabulary.
@@ -257,6 +270,7 @@ struct Kernels {
   void (*attention)(const Attention&, int64_t first, int64_t last, float* room);
   void (*attention_backward)(const Attention&, int64_t first, int64_t last, float* room);
   void (*peaked)(const Peaked&, int64_t first, int64_t last);
+  void (*agreed)(const Agreed&, int64_t first, int64_t last);  // of pairs
   void (*gated)(const Gated&, int64_t first, int64_t last);
   void (*compared)(const Compared&, int64_t first, int64_t last);
   void (*summed)(const Summed&, int64_t first, int64_t last);

@@ -14,7 +14,7 @@ static const Kernels TABLE = {
 #else
     attention_room, attention, attention_backward,
 #endif
-    peaked, gated, compared, summed, chosen, step_room, stepped,
+    peaked, agreed, gated, compared, summed, chosen, step_room, stepped,
 #if defined(REGARD_BFLOAT16)
     &HALF,
 #else

@@ -11,6 +11,7 @@ namespace avx2 {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "agreement.h"
 #include "search.h"
 #include "steps.h"
 #include "table.h"

@@ -13,6 +13,7 @@ namespace avx512 {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "agreement.h"
 #include "search.h"
 #include "steps.h"
 #include "table.h"

@@ -15,6 +15,7 @@ namespace avx512_bf16 {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "agreement.h"
 #include "search.h"
 #include "steps.h"
 #include "half_tiles.h"

@@ -9,6 +9,7 @@ namespace portable {
 #include "lanes.h"
 #include "rows.h"
 #include "attention.h"
+#include "agreement.h"
 #include "search.h"
 #include "steps.h"
 #include "table.h"

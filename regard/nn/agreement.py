@@ -1,0 +1,137 @@
+"""The loss of two draws that must agree, of logits that are never all there.
+
+Shapes: P pairs, C of them at a time, V vocabulary, D width.
+"""
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from regard.kernels.agreement import Shares, agreed
+from regard.kernels.calls import serves
+from regard.kernels.loss import Gradients, loses_in_half
+from regard.kernels.products import multiply, narrowed, turned_product, widened
+from regard.nn.loss import Projection, knows
+
+AT_A_TIME: Final = 1 << 22
+"""Logits that are there at once: 16 MB in single precision."""
+
+
+def projected_agreement(
+    projection: Projection, labels: Tensor, *, smoothing: float, weight: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """½ (L_1 + L_2) + w · ½ (KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)), summed over pairs, from features (2 P, D), labels (P,).
+
+    The loss, then the mean likelihood and the mean divergence in it, which have no gradient.
+    """
+    inputs = projection.features, projection.weight, projection.bias
+    found: tuple[Tensor, Tensor, Tensor] = _Agreement.apply(*inputs, labels, smoothing, weight)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Agreement(torch.autograd.Function):
+    """Gradients are made in the forward pass, as those of `nn.loss` are.
+
+    With p, q = softmax of both logits and r = log p - log q, the divergence is ½ Σ (p - q) r, and its gradient with
+    respect to the first logits ½ (p (r - Σ p r) + p - q), to the second -½ (q (r - Σ q r) + p - q).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, apart: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
+        half, kind = _in_half(features, weight, bias, labels), features.device.type
+        inputs, table = (features, weight) if half else (narrowed(features), narrowed(weight))
+        both, shift = inputs.unflatten(0, (2, -1)), bias if bias is None or half else narrowed(bias)
+        wide = torch.promote_types(features.dtype, torch.float32)
+        gradients = Gradients(
+            *(
+                torch.zeros_like(one, dtype=wide) if one is not None and needed else None
+                for one, needed in zip((features, weight, bias), ctx.needs_input_grad, strict=False)
+            )
+        )
+        shares = 1 - smoothing, smoothing / len(weight), apart
+        sums = features.new_zeros(3, dtype=wide)
+        at_a_time = max(1, AT_A_TIME // 2 // len(weight))
+        with torch.autocast(kind, enabled=False):
+            for start in range(0, len(labels), at_a_time):
+                rows = slice(start, start + at_a_time)
+                part = Projection(both[:, rows].flatten(0, 1), table, shift)  # (2 C, D)
+                sums += _add_some(part, labels[rows], shares, gradients, rows, half=half)
+        likelihood, uniform, divergence = sums
+        total = 0.5 * ((1 - smoothing) * likelihood + smoothing * uniform) + apart * divergence
+        ctx.save_for_backward(*gradients)
+        told = 0.5 * likelihood, divergence.clone()
+        ctx.mark_non_differentiable(*told)
+        return total, *told
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        made = zip(ctx.saved_tensors, ctx.types, strict=True)
+        return *(None if one is None else (one * factor).to(kind) for one, kind in made), None, None, None
+
+
+def _in_half(features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> bool:
+    return loses_in_half(features, weight, bias) and knows(labels, len(features) // 2, vocabulary=len(weight))
+
+
+def _add_some(
+    part: Projection, labels: Tensor, shares: Shares, gradients: Gradients, rows: slice, *, half: bool
+) -> Tensor:
+    """Add gradients of some pairs, whose rows these are; the sums of what there is to be told of them (3,)."""
+    learns = any(one is not None for one in gradients)
+    if half:
+        logits = part.features.new_empty(len(part.features), len(part.weight))
+        multiply(part.features, part.weight, part.bias, logits, turned=True)
+    else:
+        logits = part.logits()
+    pairs = logits.unflatten(0, (2, -1))  # (2, C, V)
+    if serves(pairs) and knows(labels, pairs.size(1), vocabulary=pairs.size(2)):
+        errors = (torch.empty_like(pairs, dtype=torch.bfloat16) if half else pairs) if learns else None
+        results = pairs.new_empty(2, len(labels)), pairs.new_empty(2, len(labels)), pairs.new_empty(len(labels))
+        agreed(pairs, labels, shares, results, errors)
+    else:
+        results, errors = _by_torch(pairs, labels, shares)
+    if learns and errors is not None:
+        _add_gradients(part, errors.flatten(0, 1), gradients, rows)
+    return torch.stack([one.sum() for one in results])
+
+
+def _by_torch(pairs: Tensor, labels: Tensor, shares: Shares) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+    """Results and errors as `agreed` makes them."""
+    share, even, weight = shares
+    log_p = pairs.log_softmax(-1)
+    places = labels.expand(2, -1).unsqueeze(-1)  # (2, C, 1)
+    results = -log_p.gather(-1, places).squeeze(-1), -log_p.mean(-1)
+    p, between = log_p.exp(), log_p[0] - log_p[1]
+    apart = p[0] - p[1]
+    divergence = 0.5 * (apart * between).sum(-1)
+    centred = between - (p * between).sum(-1, keepdim=True)  # (2, C, V)
+    sign = pairs.new_tensor([1.0, -1.0]).view(2, 1, 1)
+    errors = 0.5 * (p - even) + 0.5 * weight * sign * (p * centred + apart)
+    errors.scatter_add_(-1, places, errors.new_full(places.shape, -0.5 * share))
+    return (*results, divergence), errors
+
+
+def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows: slice) -> None:
+    """What errors of logits (2 C, V) mean for features, weight and bias."""
+    features, weight, _ = part.features, part.weight, part.bias
+    narrow = errors if errors.dtype is torch.bfloat16 else errors.to(features.dtype)
+    natively = errors.dtype is torch.bfloat16 and weight.dtype is torch.float32
+    if gradients.features is not None:
+        made = torch.empty_like(features) if natively else narrow.mm(weight)
+        if natively:
+            multiply(errors, weight, None, made, turned=False)
+        gradients.features.unflatten(0, (2, -1))[:, rows] = made.unflatten(0, (2, -1)).to(gradients.features.dtype)
+    if natively and (gradients.weight is not None or gradients.bias is not None):
+        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(len(weight))
+        turned_product(errors, features, of_weight, of_bias)
+    else:
+        of_weight = widened(narrow.t().mm(features)) if gradients.weight is not None else errors
+        of_bias = errors.sum(0) if gradients.bias is not None else errors
+    if gradients.weight is not None:
+        gradients.weight.add_(of_weight)
+    if gradients.bias is not None:
+        gradients.bias.add_(of_bias)
