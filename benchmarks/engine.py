@@ -55,14 +55,26 @@ def begin(options: argparse.Namespace) -> Record:
         "quick": options.quick,
     }
     fresh: Record = {"format": 1, "about": about, "models": {}, "cells": {}, "limits": [], "latencies": []}
-    if options.again or not options.results.exists():
+    if not options.results.exists():
         return fresh
     found: Record = json.loads(options.results.read_text(encoding="utf-8"))
-    if found["about"] != about:
+    if found["about"] == about:
+        return without(found, options.kinds) if options.again else found
+    if not options.again:
         raise SystemExit(
             f"{options.results} has results of other settings; give --again, or another file with --results"
         )
-    return found
+    return fresh
+
+
+def without(record: Record, kinds: Sequence[str]) -> Record:
+    """What is not to be measured again."""
+    kept = dict(record)
+    if "held" in kinds:
+        kept["models"] = {}
+    if "speed" in kinds:
+        kept |= {"cells": {}, "limits": [], "latencies": []}
+    return kept
 
 
 def hold(runs: Mapping[str, Path], sets: Mapping[str, str], record: Record, options: argparse.Namespace) -> None:
@@ -137,7 +149,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"of speeds; {ROUNDS}, in --quick 1")
     parser.add_argument("--threads", type=int, default=cores, help="as many as cores")
     parser.add_argument("--minutes", type=float, help="begin no round that would end later")
-    parser.add_argument("--again", action="store_true", help="begin anew, whatever there is")
+    parser.add_argument("--again", action="store_true", help="what --kinds asks for, whatever there is of it")
     parser.add_argument("--quick", action="store_true", help="a few sentences, to see that everything works")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine import without
 from engines import goals, speed
 from engines.agreement import TIE, Difference, agreement, arbitrated, held, natively, nearest, sample
 from engines.goals import all_goals
@@ -32,6 +33,13 @@ def _library():
     except BuildError as error:
         pytest.skip(str(error))
     loaded.cache_clear()
+
+
+def test_what_is_not_measured_again_is_kept():
+    record = {"about": 1, "models": {"A": 2}, "cells": {"a": 3}, "limits": [4], "latencies": [5]}
+    assert without(record, ["held"]) == {**record, "models": {}}
+    assert without(record, ["speed"]) == {"about": 1, "models": {"A": 2}, "cells": {}, "limits": [], "latencies": []}
+    assert record["models"] == {"A": 2}
 
 
 def node(id_, parent, token, total, step, fate):
