@@ -314,14 +314,16 @@ class Loaded:
     shares: bool = False  # whether it has found threads to share rows among
 
 
+class KernelsWarning(RuntimeWarning):
+    """Kernels were asked for by name and cannot be used."""
+
+
 @cache
 def loaded() -> Loaded:
     """Load the library at the first call; who asks for it by name is told where it cannot be."""
     found, asked = _load(), [name for name in (SETTING, WHERE) if os.environ.get(name, "") not in ("", "off")]
     if found.library is None and asked and os.environ.get(SETTING) != "off":
-        warnings.warn(
-            f"no native kernels of training: {found.reason}. torch does without", RuntimeWarning, stacklevel=3
-        )
+        warnings.warn(f"no native kernels: {found.reason}. torch does without", KernelsWarning, stacklevel=3)
     return found
 
 
