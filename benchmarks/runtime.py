@@ -46,10 +46,10 @@ def start(*command: str, given: bytes = b"") -> Started:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--command", default="regard-runtime")
-    parser.add_argument("--lines", metavar="FILE")
-    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("run", metavar="RUN", help="a prepared run")
+    parser.add_argument("--command", default="regard-runtime", help="what is started; regard-runtime")
+    parser.add_argument("--lines", metavar="FILE", help="a file to predict as well")
+    parser.add_argument("--times", type=int, default=20, help="processes that count; 20")
     asked = parser.parse_args()
     found = [start(asked.command, asked.run, given=LINE) for _ in range(WARM + asked.times)][WARM:]
     wall, processors, memory = (

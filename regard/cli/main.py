@@ -7,6 +7,8 @@ and what must be settled before that is settled here.
 import io
 import signal
 import sys
+import warnings
+from typing import Any
 
 import typer
 
@@ -76,8 +78,18 @@ app.add_typer(data.app, name="data")
 app.add_typer(human.app, name="human")
 
 
+_python_format = warnings.formatwarning
+
+
+def format_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> str:
+    """A warning of ours as a line for people; others with file and line, as Python shows them."""
+    ours = category.__module__.startswith("regard.")
+    return f"regard: {message}\n" if ours else _python_format(message, category, *place, **more)
+
+
 def main() -> None:
     """Run, and leave with the exit code that says what happened."""
+    warnings.formatwarning = format_warning
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     settle()
     for stream in (sys.stdin, sys.stdout, sys.stderr):

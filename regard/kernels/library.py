@@ -314,14 +314,16 @@ class Loaded:
     shares: bool = False  # whether it has found threads to share rows among
 
 
+class KernelsWarning(RuntimeWarning):
+    """Kernels were asked for by name and cannot be used."""
+
+
 @cache
 def loaded() -> Loaded:
     """Load the library at the first call; who asks for it by name is told where it cannot be."""
     found, asked = _load(), [name for name in (SETTING, WHERE) if os.environ.get(name, "") not in ("", "off")]
     if found.library is None and asked and os.environ.get(SETTING) != "off":
-        warnings.warn(
-            f"no native kernels of training: {found.reason}. torch does without", RuntimeWarning, stacklevel=3
-        )
+        warnings.warn(f"no native kernels: {found.reason}. torch does without", KernelsWarning, stacklevel=3)
     return found
 
 
@@ -341,8 +343,8 @@ def _load() -> Loaded:
     except (OSError, AttributeError) as error:
         return Loaded(None, f"{path} cannot be loaded ({error}); build it again with {again}")
     if setting and not library.regard_use_kernels(setting.encode()):
-        known = ", ".join(("off", *SETS))
-        return Loaded(None, f"{SETTING} is {setting!r}, which is none of {known}, or not for this processor")
+        wrong = "which this processor cannot do" if setting in SETS else f"which is none of {', '.join(('off', *SETS))}"
+        return Loaded(None, f"{SETTING} is {setting!r}, {wrong}")
     return Loaded(library, shares=_share(library))
 
 

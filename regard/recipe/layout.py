@@ -76,6 +76,14 @@ def _flatten(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
+def _inner_limits(annotation: Any) -> tuple[object, ...]:
+    """The limits that one type of a choice has for itself: `Literal["auto"] | Annotated[int, Field(ge=1)]`."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(limit for member in get_args(annotation) for limit in _inner_limits(member))
+    extras = getattr(annotation, "__metadata__", ())
+    return tuple(limit for extra in extras if isinstance(extra, FieldInfo) for limit in extra.metadata)
+
+
 def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
@@ -236,7 +244,8 @@ def _walk(slot: Slot, path: KeyPath) -> Iterator[tuple[KeyPath, Slot]]:
 
 def allowed(slot: Slot) -> str:
     """What may stand in a slot, as a phrase: `a whole number of at least 1, or null`."""
-    phrases = [_phrase(member, slot.limits) for member in slot.members if get_origin(member) is not Literal]
+    limits = (*slot.limits, *_inner_limits(slot.annotation))
+    phrases = [_phrase(member, limits) for member in slot.members if get_origin(member) is not Literal]
     choices = literals(slot.annotation)
     if choices:
         shown = [str(choice) for choice in choices]

@@ -49,7 +49,7 @@ def test_what_is_wrong_with_a_library_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: ctypes.CDLL
 ) -> None:
     monkeypatch.setenv("REGARD_KERNELS_LIBRARY", str(tmp_path / "none.so"))
-    with pytest.warns(RuntimeWarning, match="no native kernels of training: it was not built"):
+    with pytest.warns(RuntimeWarning, match="no native kernels: it was not built"):
         assert available() == "it was not built; `python -m regard.engine.build` builds it where there is a compiler"
     (tmp_path / "none.so").write_text("nothing")
     loaded.cache_clear()
@@ -65,7 +65,11 @@ def test_what_is_wrong_with_a_library_is_told(
     with pytest.warns(RuntimeWarning, match="torch does without"):
         told = available()
     sets = "avx512_bf16, avx512, avx2, portable"
-    assert told == f"REGARD_KERNELS is 'fast', which is none of off, {sets}, or not for this processor"
+    assert told == f"REGARD_KERNELS is 'fast', which is none of off, {sets}"
+    monkeypatch.setattr(library_module, "SETS", ("fast",))
+    loaded.cache_clear()
+    with pytest.warns(RuntimeWarning, match="torch does without"):
+        assert available() == "REGARD_KERNELS is 'fast', which this processor cannot do"
 
 
 @pytest.mark.usefixtures("_fresh")

@@ -84,6 +84,10 @@ MISTAKES = [
     ("model: {tie: al}", "r.yaml:3:14: model.tie: found 'al'; allowed: all, target or none; did you mean all?"),
     ("training: {select: bleu}", "r.yaml:3:20: training.select: found 'bleu'; allowed: loss, BLEU, chrF"),
     ("training: {steps: 0}", "r.yaml:3:19: training.steps: found 0; allowed: a whole number of at least 1, or null"),
+    (
+        "training: {threads: 0}",
+        "r.yaml:3:21: training.threads: found 0; allowed: auto or a whole number of at least 1, or null",
+    ),
     ("training: {learning_rate: 0}", "training.learning_rate: found 0; allowed: a number above 0"),
     ("training: {learning_rate: inf}", "r.yaml:3:27: training.learning_rate: found 'inf'; allowed: finite numbers"),
     ("training: {learning_rate: .inf}", "r.yaml:3:27: training.learning_rate: found '.inf'; allowed: a number above 0"),
