@@ -59,7 +59,8 @@ class _Agreement(torch.autograd.Function):
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(labels), at_a_time):
                 rows = slice(start, start + at_a_time)
-                part = Projection(both[:, rows].flatten(0, 1), table, shift)  # (2 C, D)
+                some = both[:, rows].flatten(0, 1).contiguous()  # (2 C, D); of one pair it would be a view with a gap
+                part = Projection(some, table, shift)
                 sums += _add_some(part, labels[rows], shares, gradients, rows, half=half)
         likelihood, uniform, divergence = sums
         total = 0.5 * ((1 - smoothing) * likelihood + smoothing * uniform) + apart * divergence
