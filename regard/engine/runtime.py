@@ -371,13 +371,13 @@ def _sampling(options: EngineOptions) -> dict[str, float]:
     if not 0 <= options.seed <= MOST_SEEDS:
         raise UsageError(f"seed must be a number from 0 to 2^64 - 1, not {options.seed}")
     rules = (options.top_k, options.top_p, options.min_p, options.typical)
-    top_k, top_p, min_p, typical = (0 if rule is None else rule for rule in rules)
+    top_p, min_p, typical = (0 if rule is None else rule for rule in rules[1:])
     return {
         "sample": options.sample,
         "seed": options.seed,
         "temperature": options.temperature,
         "rules": sum(1 << place for place, rule in enumerate(rules) if rule is not None),
-        "top_k": _bounded(top_k),
+        "top_k": _bounded(options.top_k or 0),
         "top_p": top_p,
         "min_p": min_p,
         "typical": typical,
