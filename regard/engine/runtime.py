@@ -215,8 +215,6 @@ class Engine:
         """
         if options.attention is not None:
             self._place(options.attention)  # before anything is searched in vain
-        if not requests:
-            return []
         ids, id_starts = joined([request.ids for request in requests])
         prefixes, prefix_starts = joined([request.prefix for request in requests])
         limits = array("q", [max(0, min(request.limit, LONGEST)) for request in requests])
@@ -230,10 +228,10 @@ class Engine:
             prefixes=address(prefixes),
             prefix_starts=address(prefix_starts),
             limits=address(limits),
-            beam=options.beam,
-            best=options.best,
-            min_length=options.min_length,
-            block_ngrams=options.block_ngrams,
+            beam=_bounded(options.beam),
+            best=_bounded(options.best),
+            min_length=_bounded(options.min_length),
+            block_ngrams=_bounded(options.block_ngrams),
             length_penalty=options.length_penalty,
             gnmt=options.length_formula == "gnmt",
             unknown=options.unknown,
@@ -249,7 +247,8 @@ class Engine:
         message = ctypes.create_string_buffer(MESSAGE)
         arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
         try:
-            status = _called(lambda: self.library.regard_search(*arguments), flag, len(ids) + sum(limits))
+            each = options.best if options.sample else 1
+            status = _called(lambda: self.library.regard_search(*arguments), flag, len(ids) + each * sum(limits))
             if status:
                 raise error_of(status, message)
             answers = list(_answers(self.library, result, len(requests)))
@@ -362,18 +361,23 @@ def _number(request: EngineRequest, place: int) -> int:
     return (place if request.number is None else request.number) & MOST_SEEDS
 
 
+def _bounded(number: int) -> int:
+    """A number that stays wrong where it is: ctypes would keep the last bits of one that is too large."""
+    return max(-MOST_IDS, min(number, MOST_IDS))
+
+
 def _sampling(options: EngineOptions) -> dict[str, float]:
     """How samples are drawn, in the fields of `Asked`."""
     if not 0 <= options.seed <= MOST_SEEDS:
         raise UsageError(f"seed must be a number from 0 to 2^64 - 1, not {options.seed}")
     rules = (options.top_k, options.top_p, options.min_p, options.typical)
-    top_k, top_p, min_p, typical = (0 if rule is None else rule for rule in rules)
+    top_p, min_p, typical = (0 if rule is None else rule for rule in rules[1:])
     return {
         "sample": options.sample,
         "seed": options.seed,
         "temperature": options.temperature,
         "rules": sum(1 << place for place, rule in enumerate(rules) if rule is not None),
-        "top_k": max(-MOST_IDS, min(top_k, MOST_IDS)),
+        "top_k": _bounded(options.top_k or 0),
         "top_p": top_p,
         "min_p": min_p,
         "typical": typical,

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.kernels.agreement import Shares, agreed
 from regard.kernels.calls import serves
 from regard.kernels.loss import Gradients, loses_in_half
 from regard.kernels.products import multiply, narrowed, turned_product, widened
-from regard.nn.loss import Projection, knows
+from regard.nn.loss import Projection, knows, learning
 
 AT_A_TIME: Final = 1 << 22
 """Logits that are there at once: 16 MB in single precision."""
@@ -25,7 +26,7 @@ def projected_agreement(
 
     The loss, then the mean likelihood and the mean divergence in it, which have no gradient.
     """
-    inputs = projection.features, projection.weight, projection.bias
+    inputs = learning(projection)
     found: tuple[Tensor, Tensor, Tensor] = _Agreement.apply(*inputs, labels, smoothing, weight)  # type: ignore[no-untyped-call]
     return found
 
@@ -58,7 +59,8 @@ class _Agreement(torch.autograd.Function):
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(labels), at_a_time):
                 rows = slice(start, start + at_a_time)
-                part = Projection(both[:, rows].flatten(0, 1), table, shift)  # (2 C, D)
+                some = both[:, rows].flatten(0, 1).contiguous()  # (2 C, D); of one pair it would be a view with a gap
+                part = Projection(some, table, shift)
                 sums += _add_some(part, labels[rows], shares, gradients, rows, half=half)
         likelihood, uniform, divergence = sums
         total = 0.5 * ((1 - smoothing) * likelihood + smoothing * uniform) + apart * divergence
@@ -68,6 +70,7 @@ class _Agreement(torch.autograd.Function):
         return total, *told
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, factor: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         made = zip(ctx.saved_tensors, ctx.types, strict=True)
         return *(None if one is None else (one * factor).to(kind) for one, kind in made), None, None, None

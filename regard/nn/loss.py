@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from regard.kernels.calls import serves
@@ -41,15 +42,17 @@ def projected_cross_entropy(projection: Projection, labels: Tensor, smoothing: f
     A vocabulary is often wider than all the rest of a small model, and its logits would be written to memory and read
     again several times. Here a few rows at a time get their logits, loss and gradient, while these are in the cache.
     """
-    inputs = projection.features, projection.weight, projection.bias
-    if not torch.is_grad_enabled():  # parameters would say that they need a gradient, which costs more than the loss
-        inputs = projection.features.detach(), projection.weight.detach(), _detached(projection.bias)
-    total, likelihood = _Projected.apply(*inputs, labels, smoothing)  # type: ignore[no-untyped-call]
+    total, likelihood = _Projected.apply(*learning(projection), labels, smoothing)  # type: ignore[no-untyped-call]
     return total, likelihood
 
 
-def _detached(bias: Tensor | None) -> Tensor | None:
-    return None if bias is None else bias.detach()
+def learning(projection: Projection) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Features, weight and bias. Where nobody learns they need no gradient: parameters would say that they do, which
+    costs more than the loss."""
+    features, weight, bias = projection.features, projection.weight, projection.bias
+    if torch.is_grad_enabled():
+        return features, weight, bias
+    return features.detach(), weight.detach(), None if bias is None else bias.detach()
 
 
 class _Projected(torch.autograd.Function):
@@ -96,6 +99,7 @@ class _Projected(torch.autograd.Function):
         return _kept(ctx, Gradients(of_features, of_weight, of_bias), total, likelihood)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         made = zip(ctx.saved_tensors, ctx.types, strict=True)
         return *(None if gradient is None else (gradient * factor).to(kind) for gradient, kind in made), None, None

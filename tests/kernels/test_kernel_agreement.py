@@ -99,8 +99,10 @@ def test_loss_and_gradients_of_projections(
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
 
 
-def test_half_precision(built: ctypes.CDLL) -> None:
-    """Those of rounded factors, but for the rounding of errors."""
+@pytest.mark.parametrize("pairs_at_a_time", [1, 2, 59, 60])
+def test_half_precision(built: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, pairs_at_a_time: int) -> None:
+    """Those of rounded factors, but for the rounding of errors. A pair may be alone, its draws far from each other."""
+    monkeypatch.setattr("regard.nn.agreement.AT_A_TIME", 2 * 300 * pairs_at_a_time)
     given = [drawn(120, 64, seed=1), drawn(300, 64, seed=2, scale=0.2), drawn(300, seed=3)]
     given = [one.requires_grad_() for one in given]
     labels = torch.arange(60) * 5
