@@ -142,11 +142,14 @@ def _oversubscribed(recipe: "Recipe", processes: "Processes") -> str:
     """
     wanted = recipe.training.threads
     threads = wanted if isinstance(wanted, int) else 1
-    if processes.local_world == 1 or threads * processes.local_world <= cores():
+    if threads * processes.local_world <= cores():
         return ""
+    here = f"{cores()} core{'s' * (cores() > 1)}"
+    if processes.local_world == 1:
+        return f"`training.threads: {threads}` on {here}: threads hold each other up; give no more than there are cores"
     return (
-        f"{processes.local_world} processes with `training.threads: {threads}` share {cores()} cores and hold each "
-        "other up; give fewer threads"
+        f"{processes.local_world} processes with `training.threads: {threads}` share {here} and hold each other up; "
+        "give fewer threads"
     )
 
 
