@@ -58,6 +58,16 @@ def test_results_alone_leave_logits_as_they_are(kernels: ctypes.CDLL) -> None:
     assert all(one.isfinite().all() for one in results)
 
 
+def test_what_all_logits_of_a_draw_have_in_common_means_nothing(kernels: ctypes.CDLL) -> None:
+    logits = drawn(1, 4, 300, scale=2.0).repeat(2, 1, 1)
+    logits[1] += drawn(4, 300, seed=1, scale=0.01)
+    logits[0] += 64.0
+    _, _, divergence = plainly(logits.flatten(0, 1).double(), torch.zeros(4, dtype=torch.long), 0.0, 1.0)
+    results = torch.empty(2, 4), torch.empty(2, 4), torch.empty(4)
+    agreed(logits, torch.zeros(4, dtype=torch.long), (1.0, 0.0, 1.0), results, None)
+    torch.testing.assert_close(results[2].sum().double(), divergence, rtol=0.02, atol=0)
+
+
 def test_what_is_no_number_is_told(kernels: ctypes.CDLL) -> None:
     logits, results = drawn(2, 2, 40), (torch.empty(2, 2), torch.empty(2, 2), torch.empty(2))
     logits[1, 0, 17] = math.nan

@@ -20,9 +20,11 @@ static void agreed_rows(const Agreed& asked, int64_t from, int64_t to) {
       }
     }
     Lanes sums[2] = {}, apart[2] = {}, plain[2] = {};
+    float offset = tops[0] - tops[1];  // draws may differ by much that means nothing
     for (int64_t column = 0; column < width; column += LANES) {
       int64_t count = smaller(LANES, width - column);
-      Lanes one = take(first + column, count), other = take(second + column, count), between = one - other;
+      Lanes one = take(first + column, count), other = take(second + column, count);
+      Lanes between = one - other - offset;
       Lanes powers[2] = {exponential(one - tops[0]), exponential(other - tops[1])};
       for (int side = 0; side < 2; ++side) {
         if (count < LANES) powers[side] = only(powers[side], count);
@@ -42,7 +44,7 @@ static void agreed_rows(const Agreed& asked, int64_t from, int64_t to) {
       asked.likelihood[place] = normalisers[side] - (side ? second : first)[label];
       asked.uniform[place] = normalisers[side] - sum(plain[side]) / static_cast<float>(width);
     }
-    float shift = normalisers[0] - normalisers[1];
+    float shift = normalisers[0] - normalisers[1], rest = offset - shift;
     asked.divergence[row] = 0.5f * (means[0] - means[1]);
     if (!asked.errors) continue;
     auto* errors = static_cast<Number*>(asked.errors);
@@ -53,8 +55,8 @@ static void agreed_rows(const Agreed& asked, int64_t from, int64_t to) {
       Lanes one = take(first + column, count), other = take(second + column, count);
       Lanes p = exponential(one - normalisers[0]), q = exponential(other - normalisers[1]);
       Lanes between = one - other - shift, more = p - q;  // log p - log q
-      Lanes errs[2] = {0.5f * p - even + half * (p * (between - (means[0] - shift)) + more),
-                       0.5f * q - even - half * (q * (between - (means[1] - shift)) + more)};
+      Lanes errs[2] = {0.5f * p - even + half * (p * (between - (means[0] + rest)) + more),
+                       0.5f * q - even - half * (q * (between - (means[1] + rest)) + more)};
       if (label >= column && label < column + count)
         for (int side = 0; side < 2; ++side) errs[side][label - column] -= 0.5f * asked.share;
       put(of_first + column, errs[0], count);
