@@ -6,10 +6,11 @@
 The second is counted, not derived: torch tells every tensor that it keeps, and loops of recurrent decoders have theirs
 in lists (`regard.nn.loops`). Passes over a few rows of the largest batch
 are enough, for with the same lengths what is kept is a straight line in the number of rows. `WORK` stands for what is
-there for a moment only: gradients of activations, and blocks of the heap that are free but not given back. In half
-precision activations are half as large and this is not; programs of products come on top. It and `LOADED` were fitted
-to resident memory after updates: in single precision of five recipes in seven setups on a CPU, all within 6 %, in half
-precision of models A, B and C of benchmarks/speed.py after hundreds of updates.
+there for a moment only: gradients of activations, and blocks of the heap that are free but not given back. `PROGRAMS`
+stands for it where products in half precision are torch's: activations are half as large there and this is not, and
+programs of products come on top. All were fitted to resident memory after updates: in single precision of five recipes
+in seven setups on a CPU, all within 6 %, in half precision of models A, B and C of benchmarks/speed.py after hundreds
+of updates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,10 +22,13 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from regard.data.batch import Batch, Source
+from regard.kernels.calls import has_half
+from regard.nn.recurrent import Recurrent
 from regard.training.loop import Trainer
-from regard.training.settings import OptimizerName, Precision, Settings
+from regard.training.settings import OptimizerName, Settings
 
-WORK: Final[dict[Precision, float]] = {"float32": 0.6, "float64": 0.6, "bfloat16": 1.95}
+WORK: Final = 0.6
+PROGRAMS: Final = 1.95
 """Of the activations, besides them."""
 
 LOADED: Final = 95_000_000
@@ -61,8 +65,14 @@ def needed(trainer: Trainer, largest: Iterable[Batch], *, held: int) -> Memory:
     """
     state = state_bytes(trainer) - sum(one.numel() * one.element_size() for one in trainer.system.parameters())
     activations = max((activation_bytes(trainer, batch) for batch in largest), default=0)
-    work = round(WORK[trainer.settings.precision] * activations)
+    work = round((PROGRAMS if _has_programs(trainer) else WORK) * activations)
     return Memory(held=held, state=state, activations=activations, work=work)
+
+
+def _has_programs(trainer: Trainer) -> bool:
+    """Whether some products are made in half precision, and not by kernels: those of recurrent networks are not."""
+    recurrent = any(isinstance(one, Recurrent) for one in trainer.system.modules())
+    return trainer.settings.precision == "bfloat16" and (recurrent or not has_half())
 
 
 def state_bytes(trainer: Trainer) -> int:

@@ -10,10 +10,12 @@ import torch
 from regard.data.batch import make_batch
 from regard.data.batches import BatchOrder
 from regard.data.corpus import StoreCorpus
+from regard.kernels.calls import has_half
 from regard.nn.loops import LoopLinear, LoopMean
 from regard.training import Checkpoints, Settings, Trainer, Verdict, memory
 from regard.training.memory import (
     LOADED,
+    PROGRAMS,
     WORK,
     Memory,
     activation_bytes,
@@ -72,8 +74,9 @@ def test_few_rows_tell_what_all_will_keep(tmp_path: Path, kind: str, precision: 
     state = torch.get_rng_state()
     assert activation_bytes(made, batch) == pytest.approx(kept_bytes(made, batch), rel=0.02)
     assert torch.equal(torch.get_rng_state(), state)
+    by_torch = precision == "bfloat16" and (kind == "rnn" or not has_half())
     assert needed(made, [first_rows(batch, 8), batch], held=0).more == pytest.approx(
-        needed(made, [], held=0).more + (1 + WORK[precision]) * kept_bytes(made, batch), rel=0.02
+        needed(made, [], held=0).more + (1 + (PROGRAMS if by_torch else WORK)) * kept_bytes(made, batch), rel=0.02
     )
 
 
