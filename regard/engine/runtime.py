@@ -215,9 +215,43 @@ class Engine:
         """
         if options.attention is not None:
             self._place(options.attention)  # before anything is searched in vain
+        flag = StopFlag() if stop is None else stop
+        asked = self._asked(requests, options, workers, capacity, flag)
+        result = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(MESSAGE)
+        arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
+        try:
+            status = _called(lambda: self.library.regard_search(*arguments), flag, _tokens(requests, options))
+            if status:
+                raise error_of(status, message)
+            answers = list(_answers(self.library, result, len(requests)))
+        finally:
+            self.library.regard_result_free(result)  # there is none yet where it was refused
+        if options.attention is None:
+            return answers
+        pairs = [
+            (request.ids, one.tokens if one.complete else one.tokens[:-1])
+            for request, answer in zip(requests, answers, strict=True)
+            for one in answer.found
+        ]
+        told = iter(self.attention(pairs, reading=options.attention, workers=workers, capacity=capacity, stop=flag))
+        return [
+            replace(answer, found=tuple(replace(one, attention=next(told)) for one in answer.found))
+            for answer in answers
+        ]
+
+    def _asked(
+        self,
+        requests: Sequence[EngineRequest],
+        options: EngineOptions,
+        workers: int | None,
+        capacity: int | None,
+        flag: StopFlag,
+    ) -> Asked:
+        """What a search is asked for, as the library reads it; it holds what it points to."""
         ids, id_starts = joined([request.ids for request in requests])
         prefixes, prefix_starts = joined([request.prefix for request in requests])
-        limits = array("q", [max(0, min(request.limit, LONGEST)) for request in requests])
+        limits = array("q", [_limit(request) for request in requests])
         numbers = array("Q", [_number(request, place) for place, request in enumerate(requests)])
         asked = Asked(
             requests=len(requests),
@@ -240,32 +274,9 @@ class Engine:
             numbers=address(numbers),
             **_sampling(options),
         )
-        flag = StopFlag() if stop is None else stop
         asked.stop = flag.address
         asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, numbers, flag)
-        result = ctypes.c_void_p()
-        message = ctypes.create_string_buffer(MESSAGE)
-        arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
-        try:
-            each = options.best if options.sample else 1
-            status = _called(lambda: self.library.regard_search(*arguments), flag, len(ids) + each * sum(limits))
-            if status:
-                raise error_of(status, message)
-            answers = list(_answers(self.library, result, len(requests)))
-        finally:
-            self.library.regard_result_free(result)  # there is none yet where it was refused
-        if options.attention is None:
-            return answers
-        pairs = [
-            (request.ids, one.tokens if one.complete else one.tokens[:-1])
-            for request, answer in zip(requests, answers, strict=True)
-            for one in answer.found
-        ]
-        told = iter(self.attention(pairs, reading=options.attention, workers=workers, capacity=capacity, stop=flag))
-        return [
-            replace(answer, found=tuple(replace(one, attention=next(told)) for one in answer.found))
-            for answer in answers
-        ]
+        return asked
 
     def attention(
         self,
@@ -364,6 +375,17 @@ def _number(request: EngineRequest, place: int) -> int:
 def _bounded(number: int) -> int:
     """A number that stays wrong where it is: ctypes would keep the last bits of one that is too large."""
     return max(-MOST_IDS, min(number, MOST_IDS))
+
+
+def _tokens(requests: Sequence[EngineRequest], options: EngineOptions) -> int:
+    """How many are read, and written at most."""
+    each = options.best if options.sample else 1
+    return sum(len(request.ids) + each * _limit(request) for request in requests)
+
+
+def _limit(request: EngineRequest) -> int:
+    """The most tokens of its output, no more than the library can write; 0 is one that it refuses."""
+    return max(0, min(request.limit, LONGEST))
 
 
 def _sampling(options: EngineOptions) -> dict[str, float]:

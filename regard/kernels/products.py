@@ -64,12 +64,20 @@ def product_gradients(
     errors: Tensor, inputs: Tensor, weight: Tensor, needed: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of x Wᵀ, for inputs (as narrow as they are) and weight (wide), from that of the result: (R, O)."""
+    of_inputs, of_weight, _ = linear_gradients(errors, inputs, weight, (*needed, False))
+    return of_inputs, of_weight
+
+
+def linear_gradients(
+    errors: Tensor, inputs: Tensor, weight: Tensor, needed: tuple[bool, bool, bool]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Of x Wᵀ + b, for inputs (as narrow as they are), weight and bias (wide), from that of the result: (R, O)."""
     if errors.dtype is torch.bfloat16 and weight.dtype is torch.float32:
-        of_inputs, of_weight, _ = _gradients(errors, inputs, weight, (*needed, False))
-        return of_inputs, of_weight
+        return _gradients(errors, inputs, weight, needed)
     of_inputs = errors.mm(weight).view_as(inputs) if needed[0] else None
     of_weight = widened(errors.t().mm(inputs.view(-1, inputs.size(-1)))) if needed[1] else None
-    return of_inputs, of_weight
+    of_bias = widened(errors).sum(0) if needed[2] else None
+    return of_inputs, of_weight, of_bias
 
 
 def _product(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -88,14 +96,9 @@ def _gradients(
     if of_inputs is not None:
         multiply(errors, weight, None, of_inputs, turned=False)
     if of_weight is not None or of_bias is not None:
-        turned_product(errors, inputs, of_weight, of_bias)
+        asked = asked_turned(errors, inputs, of_weight, of_bias)
+        checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
     return of_inputs, of_weight, of_bias
-
-
-def turned_product(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> None:
-    """`asked_turned`, made at once."""
-    asked = asked_turned(errors, inputs, of_weight, of_bias)
-    checked(library().regard_turned_product(ctypes.byref(asked), threads(errors.numel())))
 
 
 def multiply(inputs: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, turned: bool) -> None:

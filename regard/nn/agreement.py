@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from regard.kernels.agreement import Shares, agreed
 from regard.kernels.calls import serves
 from regard.kernels.loss import Gradients, loses_in_half
-from regard.kernels.products import multiply, narrowed, turned_product, widened
+from regard.kernels.products import linear_gradients, multiply, narrowed
 from regard.nn.loss import Projection, knows, learning
 
 AT_A_TIME: Final = 1 << 22
@@ -98,7 +98,8 @@ def _add_some(
     else:
         results, errors = _by_torch(pairs, labels, shares)
     if learns and errors is not None:
-        _add_gradients(part, errors.flatten(0, 1), gradients, rows)
+        flat = errors.flatten(0, 1)
+        _add_gradients(part, flat if half else flat.to(part.features.dtype), gradients, rows)
     return torch.stack([one.sum() for one in results])
 
 
@@ -119,22 +120,12 @@ def _by_torch(pairs: Tensor, labels: Tensor, shares: Shares) -> tuple[tuple[Tens
 
 
 def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows: slice) -> None:
-    """What errors of logits (2 C, V) mean for features, weight and bias."""
-    features, weight, _ = part.features, part.weight, part.bias
-    narrow = errors if errors.dtype is torch.bfloat16 else errors.to(features.dtype)
-    natively = errors.dtype is torch.bfloat16 and weight.dtype is torch.float32
-    if gradients.features is not None:
-        made = torch.empty_like(features) if natively else narrow.mm(weight)
-        if natively:
-            multiply(errors, weight, None, made, turned=False)
-        gradients.features.unflatten(0, (2, -1))[:, rows] = made.unflatten(0, (2, -1)).to(gradients.features.dtype)
-    if natively and (gradients.weight is not None or gradients.bias is not None):
-        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(len(weight))
-        turned_product(errors, features, of_weight, of_bias)
-    else:
-        of_weight = widened(narrow.t().mm(features)) if gradients.weight is not None else errors
-        of_bias = errors.sum(0) if gradients.bias is not None else errors
-    if gradients.weight is not None:
-        gradients.weight.add_(of_weight)
-    if gradients.bias is not None:
-        gradients.bias.add_(of_bias)
+    """What errors of logits (2 C, V), as narrow as factors are, mean for features, weight and bias."""
+    of_features, of_weight, of_bias = gradients
+    needed = of_features is not None, of_weight is not None, of_bias is not None
+    made = linear_gradients(errors, part.features, part.weight, needed)
+    if of_features is not None and made[0] is not None:
+        of_features.unflatten(0, (2, -1))[:, rows] = made[0].unflatten(0, (2, -1)).to(of_features.dtype)
+    for total, some in ((of_weight, made[1]), (of_bias, made[2])):
+        if total is not None and some is not None:
+            total += some
