@@ -60,7 +60,7 @@ PLAN: Final = (
         published=Published(value=41.02, source=WU),
     ),
     Planned(
-        recipe="ende_tiny_long", what="the same, trained to the end", minutes=105, least=41.0, stretch=42, limit=180,
+        recipe="ende_tiny_long", what="the same with R-Drop", minutes=60, least=41.0, stretch=42, limit=180,
         published=Published(value=41.02, source=WU),
     ),
     Planned(
