@@ -187,7 +187,7 @@ def predict(
         fusion=fusion,
     )
     options, risk = search_for(model, settings, beam=beam, best=nbest, mbr=mbr, samples=samples)
-    whole = risk is None and not step_by_step(options, constraint)
+    whole = risk is None and not step_by_step(options)
     model = searched_by(model, engine, files=files or () if whole and not at_once else ())
     processes = 1 if model.engine is not None else processes
     form = Form(best=nbest, align=align, jsonl=jsonl, probable=model.probable)

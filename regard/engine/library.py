@@ -10,7 +10,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 """Where the library is built."""
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -53,6 +53,8 @@ class Asked(ctypes.Structure):
         ("top_p", ctypes.c_double),
         ("min_p", ctypes.c_double),
         ("typical", ctypes.c_double),
+        ("constraints", ctypes.c_void_p),
+        ("constraint_starts", ctypes.c_void_p),
     )
     kept: tuple[object, ...]
     """What the addresses are of: it must be there as long as a search may read it."""
@@ -75,6 +77,23 @@ class AskedPairs(ctypes.Structure):
     )
     kept: tuple[object, ...]
     """As in `Asked`."""
+
+
+class ToldState(ctypes.Structure):
+    """What `regard_constraint_learn` is told of a state, as in native/constraint.h."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("tokens", ctypes.c_void_p),
+        ("ways", ctypes.c_void_p),
+        ("way_count", ctypes.c_int64),
+        ("states", ctypes.c_void_p),
+        ("progresses", ctypes.c_void_p),
+        ("distances", ctypes.c_void_p),
+        ("may_end", ctypes.c_int64),
+        ("progress", ctypes.c_int64),
+        ("enough", ctypes.c_int64),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +157,22 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_result_fault.argtypes = [pointer, ctypes.c_int64]
     library.regard_result_fault.restype = text
     _describe_sessions(library)
+    _describe_constraints(library)
     library.regard_result_sizes.argtypes = [pointer, pointer]
     library.regard_result_sizes.restype = None
     library.regard_result_copy.argtypes = [pointer] * 6
     library.regard_result_copy.restype = None
     library.regard_result_free.argtypes = [pointer]
     library.regard_result_free.restype = None
+
+
+def _describe_constraints(library: ctypes.CDLL) -> None:
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+    library.regard_constraint_new.argtypes = [number, number, pointer, ctypes.POINTER(pointer), text]
+    library.regard_constraint_free.argtypes = [pointer]
+    library.regard_constraint_free.restype = None
+    library.regard_constraint_learn.argtypes = [pointer, number, ctypes.POINTER(ToldState), text]
+    library.regard_constraint_open.argtypes = [pointer, number, number, text, number, text]
 
 
 def _describe_sessions(library: ctypes.CDLL) -> None:

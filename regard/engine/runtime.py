@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regard.engine.library import MESSAGE, MISUSED, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
 from regard.errors import ModelError, ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from regard.engine.constraints import EngineConstraint
 
 CAPACITY: Final = 16
 """So many sentences run together in one worker: their states stay in the caches of a core."""
@@ -44,13 +47,15 @@ SHORT: Final = 4096
 class EngineRequest:
     """One sentence: the ids of its source (END included), how its output begins, and the most tokens it may have.
 
-    Samples are drawn by its `number`, which is its place among the requests if it is left out.
+    Samples are drawn by its `number`, which is its place among the requests if it is left out. Every output satisfies
+    the `constraint`, if there is one.
     """
 
     ids: Sequence[int]
     limit: int
     prefix: Sequence[int] = ()
     number: int | None = None
+    constraint: "EngineConstraint | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +227,8 @@ class Engine:
         arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
         try:
             status = _called(lambda: self.library.regard_search(*arguments), flag, _tokens(requests, options))
+            for one in {request.constraint for request in requests if request.constraint is not None}:
+                one.fail()
             if status:
                 raise error_of(status, message)
             answers = list(_answers(self.library, result, len(requests)))
@@ -253,6 +260,8 @@ class Engine:
         prefixes, prefix_starts = joined([request.prefix for request in requests])
         limits = array("q", [_limit(request) for request in requests])
         numbers = array("Q", [_number(request, place) for place, request in enumerate(requests)])
+        constraints = array("Q", [_handle(request) for request in requests])
+        starts = array("q", [0 if one.constraint is None else one.constraint.rules.start for one in requests])
         asked = Asked(
             requests=len(requests),
             capacity=self.capacity if capacity is None else capacity,
@@ -272,10 +281,12 @@ class Engine:
             early=options.stopping == "early",
             coverage_penalty=options.coverage_penalty,
             numbers=address(numbers),
+            constraints=address(constraints) if any(constraints) else None,
+            constraint_starts=address(starts),
             **_sampling(options),
         )
         asked.stop = flag.address
-        asked.kept = (ids, id_starts, prefixes, prefix_starts, limits, numbers, flag)
+        asked.kept = (requests, ids, id_starts, prefixes, prefix_starts, limits, numbers, constraints, starts, flag)
         return asked
 
     def attention(
@@ -370,6 +381,11 @@ def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
 def _number(request: EngineRequest, place: int) -> int:
     """The last 64 bits of the number that samples of a request are drawn by."""
     return (place if request.number is None else request.number) & MOST_SEEDS
+
+
+def _handle(request: EngineRequest) -> int:
+    """Where the constraint of a request lies; 0 where it has none."""
+    return 0 if request.constraint is None else request.constraint.handle.value or 0
 
 
 def _bounded(number: int) -> int:

@@ -21,8 +21,10 @@ from regard.insight import Reading
 from regard.insight.alignment import Weights, check_reading, of_tokens
 from regard.models import System
 from regard.run.folder import RunFolder
+from regard.run.native_constraints import engine_constraint
 from regard.run.searching import Searching, Waiting
 from regard.search import Constraint, Finished, Hypothesis, Parts, Request, Search, SearchOptions
+from regard.search.running import hopeless, nothing_found
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -44,9 +46,20 @@ class NativeSearch(Waiting):
             by_options.setdefault(request.options, []).append(request)
         finished: list[Finished] = []
         for options, requests in by_options.items():
-            answers = self.engine.answer([_asked(request) for request in requests], options=engine_options(options))
-            finished += [_finished(request, answer) for request, answer in zip(requests, answers, strict=True)]
+            reasons = [hopeless(request, self._limit(request)) for request in requests]
+            finished += [
+                Finished(id=request.id, hypotheses=(), reason=reason)
+                for request, reason in zip(requests, reasons, strict=True)
+                if reason
+            ]
+            able = [request for request, reason in zip(requests, reasons, strict=True) if not reason]
+            asked = [_asked(request, self.engine.target_vocabulary) for request in able]
+            answers = self.engine.answer(asked, options=engine_options(options))
+            finished += [_finished(request, answer) for request, answer in zip(able, answers, strict=True)]
         return finished
+
+    def _limit(self, request: Request) -> int:
+        return request.limit if self.engine.longest is None else min(request.limit, self.engine.longest)
 
 
 class NativeEngine:
@@ -69,9 +82,12 @@ class NativeEngine:
     def searching(
         self, options: SearchOptions, *, prefix: tuple[int, ...], constraint: Constraint | None, capacity: int
     ) -> Searching:
-        """Itself where it knows all that is asked for, else `Search` with what it says. Any prefix is in requests."""
+        """Itself where it knows all that is asked for, else `Search` with what it says.
+
+        Prefixes and constraints are in requests."""
         del prefix
-        if not step_by_step(options, constraint):
+        del constraint
+        if not step_by_step(options):
             return NativeSearch(self.engine)
         from regard.run.native_scorer import NativeScorer
 
@@ -113,21 +129,22 @@ def engine_options(options: SearchOptions) -> EngineOptions:
     )
 
 
-def step_by_step(options: SearchOptions, constraint: Constraint | None) -> bool:
+def step_by_step(options: SearchOptions) -> bool:
     """Whether a search is more than the engine does by itself."""
     others = any(getattr(options, name) != getattr(_USUAL, name) for name in ("stochastic", "groups", "trace"))
     wide = options.beam > WIDEST and not options.sample
-    return others or wide or constraint is not None
+    return others or wide
 
 
-def _asked(request: Request) -> EngineRequest:
+def _asked(request: Request, vocabulary: int) -> EngineRequest:
+    constraint = None if request.constraint is None else engine_constraint(request.constraint, vocabulary=vocabulary)
     source = request.sources["source"]
     ids = source.ids[0, :, 0].tolist() if isinstance(source, Ids) else []
-    return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix, number=request.id)
+    return EngineRequest(ids=ids, limit=request.limit, prefix=request.prefix, number=request.id, constraint=constraint)
 
 
 def _finished(request: Request, answer: Answer) -> Finished:
-    reason = answer.fault or ("" if answer.found else "the model holds nothing for possible that could go on")
+    reason = answer.fault or ("" if answer.found else nothing_found(request))
     hypotheses = tuple(_hypothesis(one, request.options) for one in answer.found)
     return Finished(id=request.id, hypotheses=hypotheses, reason=reason)
 
@@ -222,7 +239,7 @@ def prepare_model(model: "Model", *, int8: bool = True) -> str:
     reason = ""
     if source.text is None or source.factors or source.attributes:
         reason = "it reads other things than one text a line"
-    elif step_by_step(options, None):
+    elif step_by_step(options):
         reason = "its recipe searches by more than the engine does by itself"
     if reason:
         (folder.path / SETTINGS).unlink(missing_ok=True)

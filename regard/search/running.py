@@ -197,3 +197,10 @@ def hopeless(request: Request, limit: int) -> str:
         return ""
     how = "is" if constraint.disproves(state, tokens) else "was found that is"
     return f"no output of at most {limit} tokens {how} as demanded: {constraint.told}"
+
+
+def nothing_found(request: Request) -> str:
+    """Why a search that could have found something did not."""
+    if request.constraint is None:
+        return "the model holds nothing for possible that could go on"
+    return f"no hypothesis that was kept came to an end as demanded: {request.constraint.told}"

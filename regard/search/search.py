@@ -28,7 +28,7 @@ from regard.search.grid import WORST, Chosen, Continuations, Grid, Taken, merge
 from regard.search.hypothesis import Finished, Hypothesis, Parts
 from regard.search.options import SearchOptions
 from regard.search.request import Request
-from regard.search.running import Running, first_rows, hopeless, never
+from regard.search.running import Running, first_rows, hopeless, never, nothing_found
 from regard.search.sampling import chances, drawn_continuations
 from regard.search.trace import Fate
 from regard.special import END
@@ -313,12 +313,7 @@ class Search:
 
 def _finished(one: Running) -> Finished:
     hypotheses = one.outcome.hypotheses()
-    constraint = one.request.constraint
-    reason = ""
-    if not hypotheses:
-        reason = "the model holds nothing for possible that could go on"
-        if constraint is not None:
-            reason = f"no hypothesis that was kept came to an end as demanded: {constraint.told}"
+    reason = "" if hypotheses else nothing_found(one.request)
     trace = None if one.tracer is None else one.tracer.trace()
     return Finished(id=one.request.id, hypotheses=hypotheses, reason=reason, trace=trace)
 

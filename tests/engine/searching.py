@@ -17,7 +17,9 @@ from regard.models import Decoder, EncoderDecoder
 from regard.models.coverage import Covering
 from regard.nn import Variant
 from regard.run.native import engine_options
+from regard.run.searching import Searching
 from regard.search import Finished, Request, Search, SearchOptions
+from regard.search.constraints import Lifted
 from regard.special import END, FIRST_FREE
 from tests.families import (
     bahdanau_decoder,
@@ -133,18 +135,37 @@ def as_source(ids: Sequence[int]) -> Sources:
     return {"source": Ids(ids=rows, mask=torch.ones(1, len(ids), dtype=torch.bool))}
 
 
-def torch_search(
-    system: EncoderDecoder, sources: Sequence[Sequence[int]], options: SearchOptions, prefix: tuple[int, ...] = ()
-) -> list[Finished]:
-    search = Search(Covering(system) if options.coverage_penalty else system, capacity=5)
-    search.add(
-        Request(id=number, sources=as_source(ids), items=len(ids), options=options, prefix=prefix)
-        for number, ids in enumerate(sources)
-    )
+def requests_for(
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    prefix: tuple[int, ...] = (),
+    constraints: Sequence[Lifted | None] = (),
+) -> list[Request]:
+    """One for each source, with its constraint where there are some."""
+    return [
+        Request(id=number, sources=as_source(ids), items=len(ids), options=options, prefix=prefix, constraint=one)
+        for number, (ids, one) in enumerate(zip(sources, constraints or [None] * len(sources), strict=True))
+    ]
+
+
+def searched(search: Searching, requests: Sequence[Request]) -> list[Finished]:
+    """What any search finds."""
+    search.add(requests)
     found: dict[int, Finished] = {}
     while search.busy:
         found.update((one.id, one) for one in search.step())
-    return [found[number] for number in range(len(sources))]
+    return [found[request.id] for request in requests]
+
+
+def torch_search(
+    system: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    prefix: tuple[int, ...] = (),
+    constraints: Sequence[Lifted | None] = (),
+) -> list[Finished]:
+    search = Search(Covering(system) if options.coverage_penalty else system, capacity=5)
+    return searched(search, requests_for(sources, options, prefix, constraints))
 
 
 def opened(system: EncoderDecoder, folder: Path, *, int8: bool = False, kernels: str = "") -> Engine:

@@ -1,17 +1,41 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "searching.h"
 
 namespace regard {
 namespace {
 
+constexpr size_t HELD = 256;    // rows whose logits are held at the same time, and those of one sentence more
 constexpr float LEAST = 1e-6f;  // no item counts as less covered, as in regard/models/coverage.py
 
 struct Continuation {
   double value;
   int32_t row;
   int32_t token;
+};
+
+// The best of what is offered: largest first, of equals the lower token first.
+struct Best {
+  Candidate* out;
+  int32_t most;
+  int32_t count = 0;
+
+  // Whether one with this value may be among them.
+  bool takes(float value) const { return value > -INFINITY && (count < most || value >= out[most - 1].value); }
+
+  void offer(float value, int32_t token) {
+    auto before = [&](const Candidate& other) {
+      return value != other.value ? value > other.value : token < other.token;
+    };
+    if (!takes(value) || (count == most && !before(out[most - 1]))) return;
+    int32_t place = count < most ? count++ : most - 1;
+    for (; place > 0 && before(out[place - 1]); --place) out[place] = out[place - 1];
+    out[place] = Candidate{value, token};
+  }
 };
 
 class Beams : public Searching {
@@ -29,19 +53,94 @@ class Beams : public Searching {
     projected_.assign(step_rows_.size(), Projected());
     forbidden_.clear();
     forbidden_.resize(step_rows_.size());
-    size_t index = 0;
-    for (const Sentence& sentence : running_)
-      for (size_t place = 0; place < sentence.rows.size(); ++place, ++index) {
-        if (forced(sentence)) {
-          projected_[index].wanted = next_forced(sentence);
-          continue;
-        }
-        const std::vector<int32_t>& out = forbidden(sentence, sentence.rows[place], &forbidden_[index]);
-        projected_[index].forbidden = out.data();
-        projected_[index].forbidden_count = static_cast<int32_t>(out.size());
+    permitted_.resize(step_rows_.size());
+    helpful_.resize(step_rows_.size());
+    size_t first = 0;
+    for (size_t sentence = 0, end = 0; sentence < running_.size(); sentence = end) {
+      bool under = permits(running_[sentence]);
+      size_t rows = 0;  // of sentences that stand together, all of them under a constraint or none
+      for (; end < running_.size() && permits(running_[end]) == under && (!under || rows < HELD); ++end)
+        rows += running_[end].rows.size();
+      under ? project_permitted(hidden, sentence, end, first, rows) : project_freely(hidden, sentence, end, first, rows);
+      first += rows;
+    }
+  }
+
+  // Whether a constraint says what comes next.
+  bool permits(const Sentence& sentence) const { return constraint(sentence) && !forced(sentence); }
+
+  void prepare(const Sentence& sentence, const Row& row, size_t index) {
+    Projected& projected = projected_[index];
+    if (forced(sentence)) {
+      projected.wanted = next_forced(sentence);
+      return;
+    }
+    const std::vector<int32_t>& out = forbidden(sentence, row, &forbidden_[index]);
+    projected.forbidden = out.data();
+    projected.forbidden_count = static_cast<int32_t>(out.size());
+  }
+
+  // Rows of sentences without a constraint, from row `first` on: their logits need not be held.
+  void project_freely(const Rows& hidden, size_t sentence, size_t end, size_t first, size_t rows) {
+    size_t index = first;
+    for (; sentence < end; ++sentence)
+      for (const Row& row : running_[sentence].rows) prepare(running_[sentence], row, index++);
+    work_.machine.kernels.project(part(hidden, static_cast<int64_t>(first), static_cast<int64_t>(rows)),
+                                  work_.model.decoder->output.weights, static_cast<int32_t>(options_.beam),
+                                  projected_.data() + first);
+  }
+
+  // Rows of sentences with one: the best of what they may say, and of what brings them nearer to what is demanded.
+  void project_permitted(const Rows& hidden, size_t sentence, size_t end, size_t first, size_t rows) {
+    float* of_row = logits(part(hidden, static_cast<int64_t>(first), static_cast<int64_t>(rows)));
+    size_t index = first;
+    for (; sentence < end; ++sentence)
+      for (const Row& row : running_[sentence].rows) {
+        find_permitted(running_[sentence], row, of_row, index++);
+        of_row += logit_stride_;
       }
-    work_.machine.kernels.project(hidden, work_.model.decoder->output.weights, static_cast<int32_t>(options_.beam),
-                                  projected_.data());
+  }
+
+  void find_permitted(const Sentence& sentence, const Row& row, float* logits, size_t index) {
+    survey(logits);
+    for (int32_t token : forbidden(sentence, row, &forbidden_[index])) logits[token] = -INFINITY;
+    Permitted& permitted = permitted_[index];
+    permit(sentence, row, &permitted);
+    Projected& projected = projected_[index];
+    projected.largest = surveyed_.largest;
+    std::copy(std::begin(surveyed_.sums), std::end(surveyed_.sums), projected.sums);
+    projected.found = best(permitted, logits, projected.best);
+    helpful_[index].resize(LONGEST_K);
+    helpful_[index].resize(deals(sentence) ? best_helpful(permitted, logits, helpful_[index].data()) : 0);
+  }
+
+  int32_t best(const Permitted& permitted, const float* logits, Candidate* out) const {
+    Best found{out, static_cast<int32_t>(options_.beam)};
+    if (permitted.state->may_end) found.offer(logits[END], END);
+    if (permitted.state->listed()) {
+      for (int32_t token : permitted.state->tokens())
+        if (permitted.may_come(token)) found.offer(logits[token], token);
+      return found.count;
+    }
+    for (int64_t panel = 0; panel < panels_; ++panel) {
+      if (!found.takes(largest_[panel])) continue;
+      int64_t end = std::min((panel + 1) * PANEL, work_.model.decoder->vocabulary);
+      for (int32_t token = static_cast<int32_t>(panel * PANEL); token < end; ++token)
+        if (token != END && found.takes(logits[token]) && permitted.may_come(token)) found.offer(logits[token], token);
+    }
+    return found.count;
+  }
+
+  int32_t best_helpful(const Permitted& permitted, const float* logits, Candidate* out) const {
+    Best found{out, static_cast<int32_t>(options_.beam)};
+    for (int32_t token : permitted.state->helpful)
+      if (permitted.may_come(token)) found.offer(logits[token], token);
+    return found.count;
+  }
+
+  // Whether the places of the beam are dealt to banks.
+  bool deals(const Sentence& sentence) const {
+    return options_.beam > 1 && !forced(sentence) && constraint(sentence) && constraint(sentence)->goal > 0;
   }
 
   void choose(const Sentence& sentence, size_t first) {
@@ -62,7 +161,57 @@ class Beams : public Searching {
     if (forced(sentence)) return;
     std::stable_sort(chosen_.begin(), chosen_.end(),
                      [](const Continuation& one, const Continuation& other) { return one.value > other.value; });
+    if (deals(sentence)) return deal(sentence, first);
     if (static_cast<int64_t>(chosen_.size()) > options_.beam) chosen_.resize(options_.beam);
+  }
+
+  // Larger values first; of equals the lower row, and of one row the lower token.
+  static bool before(const Continuation& one, const Continuation& other) {
+    if (one.value != other.value) return one.value > other.value;
+    return std::make_pair(one.row, one.token) < std::make_pair(other.row, other.token);
+  }
+
+  // The places of a beam for continuations that have come to different parts of what is demanded, as in
+  // regard/search/beam.py: candidates are the best of all, the best of each row, and the best helpful ones of each. The
+  // best of all is taken first; then the banks take turns, the fullest first.
+  void deal(const Sentence& sentence, size_t first) {
+    std::vector<Continuation> candidates;
+    std::vector<bool> met(sentence.rows.size());
+    for (size_t index = 0; index < chosen_.size(); ++index) {
+      const Continuation& one = chosen_[index];
+      if (static_cast<int64_t>(index) < options_.beam || !met[one.row]) candidates.push_back(one);
+      met[one.row] = true;
+    }
+    for (size_t place = 0; place < sentence.rows.size(); ++place) {
+      double total = normaliser(projected_[first + place]), score = sentence.rows[place].score;
+      for (const Candidate& one : helpful_[first + place])
+        candidates.push_back({score + said(one.value, total), static_cast<int32_t>(place), one.token});
+    }
+    std::sort(candidates.begin(), candidates.end(), before);
+    auto same = [](const Continuation& one, const Continuation& other) {
+      return one.row == other.row && one.token == other.token;
+    };
+    candidates.erase(std::unique(candidates.begin(), candidates.end(), same), candidates.end());
+    while (!candidates.empty() && !(candidates.back().value > -INFINITY)) candidates.pop_back();
+    chosen_.clear();
+    if (candidates.empty()) return;
+    chosen_.push_back(candidates[0]);
+    std::map<int64_t, std::vector<Continuation>, std::greater<int64_t>> banks;
+    for (size_t index = 1; index < candidates.size(); ++index)
+      banks[bank(sentence, first, candidates[index])].push_back(candidates[index]);
+    size_t wanted = std::min<size_t>(options_.beam, candidates.size());
+    for (size_t turn = 0; chosen_.size() < wanted; ++turn)
+      for (const auto& one : banks)
+        if (turn < one.second.size() && chosen_.size() < wanted) chosen_.push_back(one.second[turn]);
+    std::sort(chosen_.begin(), chosen_.end(), before);
+  }
+
+  // Which bank a continuation belongs to: the more is there of what is demanded, the higher.
+  int64_t bank(const Sentence& sentence, size_t first, const Continuation& one) const {
+    int64_t goal = constraint(sentence)->goal;
+    const ConstraintState& state = *permitted_[first + one.row].state;
+    int64_t progress = one.token == END ? goal : state.progresses[state.way(one.token)];
+    return progress * options_.beam / goal;
   }
 
   void advance(Sentence& sentence, size_t first) override {
@@ -77,14 +226,16 @@ class Beams : public Searching {
         add(sentence, one.row, one.value, &last);
         continue;
       }
+      int32_t state = state_after(sentence, from, one.token);
+      if (state < 0) continue;  // it was forced
       sentence.nodes.push_back(Node{from.node, one.token, last});
       rows.push_back(Row{static_cast<int32_t>(sentence.nodes.size()) - 1, one.value,
-                         static_cast<int32_t>(first) + one.row});
+                         static_cast<int32_t>(first) + one.row, state});
     }
     if (covers_) carry(sentence, first, rows);
     sentence.rows.swap(rows);
     ++sentence.steps;
-    if (options_.early) return;
+    if (options_.early || constraint(sentence)) return;
     while (!sentence.rows.empty() && !is_open(sentence, sentence.rows.back().score)) sentence.rows.pop_back();
   }
 
@@ -153,7 +304,8 @@ class Beams : public Searching {
   void finish(Sentence& sentence) override {
     if (!sentence.done.empty()) return;
     for (size_t place = 0; place < sentence.rows.size(); ++place)
-      add(sentence, static_cast<int64_t>(place), sentence.rows[place].score, nullptr);
+      if (satisfies(sentence, sentence.rows[place]))
+        add(sentence, static_cast<int64_t>(place), sentence.rows[place].score, nullptr);
   }
 
   bool covers_;
@@ -161,6 +313,8 @@ class Beams : public Searching {
   std::vector<float> carried_;
   std::vector<Projected> projected_;
   std::vector<std::vector<int32_t>> forbidden_;
+  std::vector<Permitted> permitted_;              // of rows with a constraint
+  std::vector<std::vector<Candidate>> helpful_;
   std::vector<Continuation> chosen_;
 };
 

@@ -41,6 +41,8 @@ struct Asked {
   int64_t rules;  // which of the following are given: 1, 2, 4, 8
   int64_t top_k;
   double top_p, min_p, typical;
+  void* const* constraints;     // of the requests, or null; each may be null
+  const int64_t* constraint_starts;  // the state that each begins in
 };
 
 // A number as it is written.
@@ -122,6 +124,14 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   request.prefix_length = asked.prefix_starts[index + 1] - asked.prefix_starts[index];
   request.number = asked.numbers[index];
   std::string told = "request " + std::to_string(index);
+  if (asked.constraints && asked.constraints[index]) {
+    request.constraint = static_cast<Constraint*>(asked.constraints[index]);
+    int64_t start = asked.constraint_starts[index];
+    if (request.constraint->vocabulary != model.decoder->vocabulary)
+      throw Refused(told + " has a constraint on another vocabulary");
+    if (start < 0 || start > INT32_MAX) throw Refused(told + " has a constraint without a beginning");
+    request.constraint_start = static_cast<int32_t>(start);
+  }
   if (request.prefix_length < 0) throw Refused(told + " has a negative length");
   request.limit = checked_limit(model, asked.limits[index], told);
   check_source(model, request.source, told);
@@ -133,7 +143,7 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
 
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 5; }
+REGARD_API int32_t regard_interface() { return 6; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {

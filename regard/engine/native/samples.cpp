@@ -27,7 +27,6 @@ class Samples : public Searching {
  public:
   explicit Samples(Work& work)
       : Searching(work, sentences(work), work.options.best),
-        output_(work.model.decoder->output.weights),
         drawing_(work.machine.kernels, *work.options.sampling, work.model.decoder->vocabulary),
         slots_(sentences(work)),
         seed_(followed(0, work.options.sampling->seed)) {}
@@ -43,13 +42,17 @@ class Samples : public Searching {
     drawn_.resize(step_rows_.size());
     for (std::vector<Drawn>& row : drawn_) row.clear();
     int64_t index = 0, held = 0;
+    float* logits_of = nullptr;
     for (const Sentence& sentence : running_) {
       Slot& slot = slots_[sentence.slot];
       if (!sentence.steps) begin(&slot);
       for (size_t place = 0; place < sentence.rows.size(); ++place, ++index) {
-        if (index == held) held += hold(hidden, held);
-        float* logits = logits_.get() + index % PROJECTED * drawing_.panels() * PANEL;
-        draw(sentence, sentence.rows[place], slot.samples[place], logits, &drawn_[index]);
+        if (index == held) {
+          held += std::min(PROJECTED, hidden.count - index);
+          logits_of = logits(part(hidden, index, held - index));
+        }
+        float* row = logits_of + index % PROJECTED * logit_stride_;
+        draw(sentence, sentence.rows[place], slot.samples[place], row, &drawn_[index]);
       }
     }
   }
@@ -61,34 +64,20 @@ class Samples : public Searching {
       slot->samples[0].push_back(static_cast<int32_t>(sample));
   }
 
-  // Logits of some rows from `first` on; how many. Behind the last token of each is what cannot come.
-  int64_t hold(const Rows& hidden, int64_t first) {
-    int64_t stride = drawing_.panels() * PANEL;
-    Rows rows = hidden;
-    rows.count = std::min(PROJECTED, hidden.count - first);
-    if (rows.floats) rows.floats += first * rows.stride;
-    if (rows.bytes) rows.bytes += first * rows.byte_stride;
-    if (rows.scales) rows.scales += first;
-    Store store;
-    store.out = logits_.need(rows.count * stride);
-    store.stride = stride;
-    work_.machine.kernels.product(rows, output_, store);
-    for (int64_t row = 0; row < rows.count; ++row)
-      std::fill(store.out + row * stride + output_.outputs, store.out + (row + 1) * stride, -INFINITY);
-    return rows.count;
-  }
-
   // One token for each sample of a row, sorted; none where nothing may come.
   void draw(const Sentence& sentence, const Row& row, const std::vector<int32_t>& samples, float* logits,
             std::vector<Drawn>* out) {
-    largest_.resize(drawing_.panels());
-    work_.machine.kernels.survey(logits, drawing_.panels(), largest_.data(), &surveyed_);
+    survey(logits);
     double total = normaliser(surveyed_);
     if (forced(sentence)) {
       int32_t token = next_forced(sentence);
       double value = row.score + said(logits[token], total);
       for (int32_t sample : samples) out->push_back(Drawn{token, sample, value});
       return;
+    }
+    if (constraint(sentence)) {
+      permit(sentence, row, &permitted_);
+      keep_permitted(logits);
     }
     forbid(forbidden(sentence, row, &forbidden_), logits);
     if (!drawing_.take(logits, total, largest_)) return;
@@ -100,6 +89,14 @@ class Samples : public Searching {
     }
     std::stable_sort(out->begin(), out->end(),
                      [](const Drawn& one, const Drawn& other) { return one.token < other.token; });
+  }
+
+  // Takes away what a constraint does not permit.
+  void keep_permitted(float* logits) {
+    for (int64_t token = 0; token < work_.model.decoder->vocabulary; ++token)
+      if (!permitted_.may_come(static_cast<int32_t>(token))) logits[token] = -INFINITY;
+    for (int64_t panel = 0; panel < panels_; ++panel)
+      largest_[panel] = *std::max_element(logits + panel * PANEL, logits + (panel + 1) * PANEL);
   }
 
   void forbid(const std::vector<int32_t>& tokens, float* logits) {
@@ -125,9 +122,11 @@ class Samples : public Searching {
           continue;
         }
         if (one.token != before) {
+          int32_t state = state_after(sentence, from, one.token);
+          if (state < 0) break;  // it was forced, as all of this row are
           sentence.nodes.push_back(Node{from.node, one.token, last});
           rows.push_back(Row{static_cast<int32_t>(sentence.nodes.size()) - 1, one.value,
-                             static_cast<int32_t>(first + place)});
+                             static_cast<int32_t>(first + place), state});
           samples.emplace_back();
           before = one.token;
         }
@@ -152,9 +151,11 @@ class Samples : public Searching {
   // Those that the limit cuts off belong to the outcome, too; it stands in the order of the samples.
   void finish(Sentence& sentence) override {
     Slot& slot = slots_[sentence.slot];
-    for (size_t place = 0; place < sentence.rows.size(); ++place)
+    for (size_t place = 0; place < sentence.rows.size(); ++place) {
+      if (!satisfies(sentence, sentence.rows[place])) continue;
       for (int32_t sample : slot.samples[place])
         add(sentence, sentence.rows[place], sentence.rows[place].score, nullptr, sample);
+    }
     std::vector<int32_t> order(slot.done.size());
     for (size_t index = 0; index < order.size(); ++index) order[index] = static_cast<int32_t>(index);
     std::sort(order.begin(), order.end(), [&](int32_t one, int32_t other) { return slot.done[one] < slot.done[other]; });
@@ -163,15 +164,12 @@ class Samples : public Searching {
     sentence.done = std::move(sorted);
   }
 
-  const Weights& output_;
   Drawing drawing_;
   std::vector<Slot> slots_;
   uint64_t seed_;  // the key of everything that is drawn
   std::vector<std::vector<Drawn>> drawn_;  // of each row
-  Buffer<float> logits_;
-  Projected surveyed_;
-  std::vector<float> largest_;
   std::vector<int32_t> forbidden_;
+  Permitted permitted_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "constraint.h"
 #include "decodings.h"
 #include "model.h"
 
@@ -39,6 +40,8 @@ struct Request {
   int64_t prefix_length;
   int64_t limit;
   uint64_t number;  // by which its samples are drawn
+  Constraint* constraint;  // that outputs satisfy; or null
+  int32_t constraint_start;
 };
 
 struct Hypothesis {

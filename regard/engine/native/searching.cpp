@@ -15,6 +15,9 @@ Searching::Searching(Work& work, int64_t capacity, int64_t rows)
     : work_(work),
       options_(work.options),
       decoding_(work.decodings.take(capacity, rows)),
+      panels_((work.model.decoder->vocabulary + PANEL - 1) / PANEL),
+      logit_stride_(panels_ * PANEL),
+      largest_(panels_),
       capacity_(capacity),
       rows_(rows) {
   if (!decoding_) decoding_ = work.model.decoder->decoding(work.machine, capacity, rows);
@@ -56,7 +59,7 @@ void Searching::admit() {
     sentence.slot = free_.back();
     free_.pop_back();
     sentence.limit = request.limit;
-    sentence.rows.push_back(Row{-1, 0.0, -1});
+    sentence.rows.push_back(Row{-1, 0.0, -1, request.constraint_start});
     slots.push_back(sentence.slot);
     running_.push_back(std::move(sentence));
   }
@@ -109,6 +112,22 @@ const std::vector<int32_t>& Searching::forbidden(const Sentence& sentence, const
   return *room;
 }
 
+void Searching::permit(const Sentence& sentence, const Row& row, Permitted* permitted) const {
+  Constraint& one = *constraint(sentence);
+  permitted->state = one.state(row.state);
+  one.open_ways(row.state, *permitted->state, sentence.limit - sentence.steps, &permitted->open);
+}
+
+int32_t Searching::state_after(const Sentence& sentence, const Row& row, int32_t token) const {
+  Constraint* one = constraint(sentence);
+  return one ? one->state(row.state)->after(token) : 0;
+}
+
+bool Searching::satisfies(const Sentence& sentence, const Row& row) const {
+  Constraint* one = constraint(sentence);
+  return !one || one->state(row.state)->may_end;
+}
+
 std::vector<int32_t> Searching::history(const Sentence& sentence, int32_t node) const {
   std::vector<int32_t> tokens;
   for (; node >= 0; node = sentence.nodes[node].before) tokens.push_back(sentence.nodes[node].token);
@@ -144,6 +163,29 @@ double Searching::normaliser(const Projected& projected) {
   if (std::isnan(value))
     throw Refused("the model says NaN instead of probabilities; its weights are damaged or diverged");
   return value;
+}
+
+Rows Searching::part(Rows rows, int64_t first, int64_t count) {
+  rows.count = count;
+  if (rows.floats) rows.floats += first * rows.stride;
+  if (rows.bytes) rows.bytes += first * rows.byte_stride;
+  if (rows.scales) rows.scales += first;
+  return rows;
+}
+
+float* Searching::logits(const Rows& rows) {
+  const Weights& output = work_.model.decoder->output.weights;
+  Store store;
+  store.out = logits_.need(rows.count * logit_stride_);
+  store.stride = logit_stride_;
+  work_.machine.kernels.product(rows, output, store);
+  for (int64_t row = 0; row < rows.count; ++row)
+    std::fill(store.out + row * logit_stride_ + output.outputs, store.out + (row + 1) * logit_stride_, -INFINITY);
+  return store.out;
+}
+
+void Searching::survey(const float* logits) {
+  work_.machine.kernels.survey(logits, panels_, largest_.data(), &surveyed_);
 }
 
 double seconds() {

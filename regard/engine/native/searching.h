@@ -19,6 +19,7 @@ struct Row {
   int32_t node;     // -1: nothing but START
   double score;     // log-probability so far
   int32_t from;     // its place in the rows of the step before; -1: the beginning
+  int32_t state;    // of the constraint, where there is one
 };
 
 struct Sentence {
@@ -28,6 +29,18 @@ struct Sentence {
   std::vector<Row> rows;
   std::vector<Node> nodes;
   Outcome done;
+};
+
+// What a row may say next under a constraint.
+struct Permitted {
+  std::shared_ptr<const ConstraintState> state;
+  std::vector<uint8_t> open;  // which ways of it
+
+  bool may_come(int32_t token) const {
+    if (token == END) return state->may_end;
+    int32_t way = state->way(token);
+    return way >= 0 && open[way];
+  }
 };
 
 class Searching {
@@ -53,6 +66,13 @@ class Searching {
   int32_t next_forced(const Sentence& sentence) const { return work_.requests[sentence.request].prefix[sentence.steps]; }
   // What may not come next in a row; `room` is for those that have more than what never does.
   const std::vector<int32_t>& forbidden(const Sentence& sentence, const Row& row, std::vector<int32_t>* room) const;
+  Constraint* constraint(const Sentence& sentence) const { return work_.requests[sentence.request].constraint; }
+  // What a row of a sentence with a constraint may say.
+  void permit(const Sentence& sentence, const Row& row, Permitted* permitted) const;
+  // The state of the constraint after one more token, 0 where there is no constraint; -1: it contradicts it.
+  int32_t state_after(const Sentence& sentence, const Row& row, int32_t token) const;
+  // Whether a row may be an output as it is.
+  bool satisfies(const Sentence& sentence, const Row& row) const;
   // A row as a hypothesis; `last` is the log-probability of its end, null for one that was cut off.
   Hypothesis told(const Sentence& sentence, const Row& row, double value, const double* last) const;
 
@@ -61,12 +81,21 @@ class Searching {
     return static_cast<double>(static_cast<float>(static_cast<double>(logit) - normaliser));
   }
   static double normaliser(const Projected& projected);
+  // Some of the rows.
+  static Rows part(Rows rows, int64_t first, int64_t count);
+  // Logits of rows, `logit_stride_` from row to row; behind the last token of each is what cannot come.
+  float* logits(const Rows& rows);
+  // Of the logits of a row: the largest of each panel, and what its normaliser is made of.
+  void survey(const float* logits);
 
   Work& work_;
   const Options& options_;
   std::unique_ptr<Decoding> decoding_;
   std::vector<Sentence> running_;
   std::vector<StepRow> step_rows_;
+  const int64_t panels_, logit_stride_;
+  std::vector<float> largest_;  // of each panel
+  Projected surveyed_;
 
  private:
   void admit();
@@ -79,6 +108,7 @@ class Searching {
   int64_t read_ = 0;  // rows, of all steps
   std::vector<int64_t> free_;
   std::vector<int32_t> never_;
+  Buffer<float> logits_;
 };
 
 // The best outputs, and drawn ones.

@@ -14,6 +14,7 @@ from math import prod
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.search.constraints.automaton import Automaton
 from regard.search.constraints.lift import LATER, Follow, Ids, Lift, Single, State
@@ -148,19 +149,26 @@ class Lifted:
         follow = self.follow(state)
         if left <= 0:
             return self._ending(state, follow.tokens[:0])
-        if left > self.lift.enough(state):
+        if left > self.enough(state):
             return self._ending(state, follow.tokens)
         found = self._allowed.get((state, left))
         if found is None:
-            if self._small:
-                good = self._distances_after(state) < left
-            else:
-                good = np.array([self.within(one, left - 1) for one in follow.states], dtype=bool)
-            found = self._ending(state, follow.tokens[good[follow.targets]])
+            found = self._ending(state, follow.tokens[self.open_ways(state, left)[follow.targets]])
             self._allowed[state, left] = found
             self._kept += len(found)
             self._tidy()
         return found
+
+    def enough(self, state: Hashable) -> int:
+        """Where more tokens are left, all that can follow may come."""
+        return self.lift.enough(state)
+
+    def open_ways(self, state: Hashable, left: int) -> NDArray[np.bool_]:
+        """Of the states that can follow, which lead to an end where so many tokens are left."""
+        distances = self.distances_after(state)
+        if distances is not None:
+            return distances < left
+        return np.array([self.within(one, left - 1) for one in self.follow(state).states], dtype=bool)
 
     def _ending(self, state: Hashable, tokens: Ids) -> Ids:
         return np.append(tokens, END) if self.may_end(state) else tokens
@@ -169,7 +177,10 @@ class Lifted:
     def _small(self) -> bool:
         return self.lift.size <= MOST_EXPLORED
 
-    def _distances_after(self, state: Hashable) -> Ids:
+    def distances_after(self, state: Hashable) -> Ids | None:
+        """From each of the states that can follow, the least tokens to an end; None where they are not known."""
+        if not self._small:
+            return None
         found = self._reach.get(state)
         if found is None:
             each = [self._distance(one) for one in self.follow(state).states]
