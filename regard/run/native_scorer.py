@@ -1,7 +1,7 @@
 """The native engine as a scorer: it reads and says what may come next, and `regard.search` chooses.
 
-So everything that search knows works with an engine file: constraints, groups, stochastic beams, traces. Beams and
-samples do not need it: the engine makes them by itself, without Python between steps (`run.native`).
+So everything that search knows works with an engine file: groups, stochastic beams, traces. Other beams and samples do
+not need it: the engine makes them by itself, without Python between steps (`run.native`).
 
 Shapes: S sentences, K beams, V vocabulary, N source items.
 """

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Session
+from regard.engine.constraints import EngineConstraint
 from regard.engine.container import sealed
 from regard.errors import RegardError
+from tests.engine.rules import Wanting
 
 ODD = (0, 1, 2, 3, 63, 64, 65, 255, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 NUMBERS = (0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 64.0, 4096.0, 1e9, 1e300, float("inf"), float("nan"))
@@ -76,6 +78,19 @@ def cover_and_draw(engine: Engine, requests: list[EngineRequest]) -> None:
         engine.search(requests, options=options, workers=1, capacity=2)
 
 
+def constrain(engine: Engine) -> None:
+    vocabulary = engine.target_vocabulary
+    for asked in (False, True):
+        constraint = EngineConstraint(Wanting(vocabulary, asked=asked), vocabulary=vocabulary)
+        requests = [
+            EngineRequest(ids=[5, 6, 7, 3], limit=4, prefix=[6], constraint=constraint),
+            EngineRequest(ids=[8, 3], limit=6),
+            EngineRequest(ids=[9, 3], limit=6, constraint=constraint),
+        ]
+        for options in (EngineOptions(beam=3, best=2), EngineOptions(sample=True, best=3)):
+            engine.search(requests, options=options, workers=1, capacity=2)
+
+
 def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
     """How many were refused, and how many answered."""
     draw = random.Random(seed)
@@ -89,6 +104,7 @@ def run(folder: Path, count: int, seed: int) -> tuple[int, int]:
             engine = Engine(path)
             engine.search(requests, options=EngineOptions(beam=3, best=2), workers=1, capacity=2)
             cover_and_draw(engine, requests)
+            constrain(engine)
             attend(engine)
             step_twice(engine)
             answered += 1

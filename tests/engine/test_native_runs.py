@@ -85,7 +85,7 @@ def test_the_file_is_made_again_for_other_weights(model):
     ids=["sample", "many samples", "stochastic", "coverage", "groups", "wide", "forbidden", "forced", "only"],
 )
 def test_all_that_search_knows_works_with_an_engine(model, options, constraint):
-    """Choices are made by the same code; what an engine of 32 bits says is within 1e-4 of what torch says."""
+    """Choices are the same; what an engine of 32 bits says is within 1e-4 of what torch says."""
     prepare_run(model.system, RunFolder(model.folder), int8=False)
     lines = ["", *toy_sources(12, seed=4)]
     native = with_engine(model)
@@ -104,7 +104,12 @@ def without_python(*_: object, **__: object) -> None:
     raise AssertionError("Python was asked between steps")
 
 
-def test_beams_coverage_and_samples_need_no_python_between_steps(model, monkeypatch):
+@pytest.mark.parametrize(
+    "constraint",
+    [None, Constraint(forbid=("A",)), Constraint(force=("B", "C")), Constraint(only=("A B", "D"), forbid=("D",))],
+    ids=["free", "forbidden", "forced", "only"],
+)
+def test_beams_coverage_samples_and_constraints_need_no_python_between_steps(model, constraint, monkeypatch):
     monkeypatch.setattr("regard.run.native_scorer.NativeScorer", without_python)
     native = with_engine(model)
     for options in (
@@ -112,7 +117,7 @@ def test_beams_coverage_and_samples_need_no_python_between_steps(model, monkeypa
         SearchOptions(coverage_penalty=0.5),
         SearchOptions(sample=True, best=70, beam=70, typical=0.9),
     ):
-        assert native.predict("a b c", options=options).outputs
+        assert native.predict("a b c", options=options, constraint=constraint).outputs
     with pytest.raises(AssertionError, match="Python was asked between steps"):
         native.predict("a b c", options=SearchOptions(trace=True))
 

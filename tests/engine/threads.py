@@ -8,12 +8,18 @@ import threading
 from pathlib import Path
 
 from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Found
+from regard.engine.constraints import EngineConstraint
+from tests.engine.rules import Wanting
 
 
 def run(path: Path) -> bool:
     engine = Engine(path)
     sources = [[4 + (number * 7 + item) % 60 for item in range(number % 9 + 1)] for number in range(40)]
-    requests = [EngineRequest(ids=ids, limit=8) for ids in sources]
+    vocabulary = engine.target_vocabulary
+    one, other = (EngineConstraint(Wanting(vocabulary, asked=asked), vocabulary=vocabulary) for asked in (False, True))
+    requests = [
+        EngineRequest(ids=ids, limit=8, constraint=(None, one, other)[number % 3]) for number, ids in enumerate(sources)
+    ]
     reading = EngineReading() if engine.attention_heads else None
     searches = [
         EngineOptions(beam=3, best=2, attention=reading, coverage_penalty=0.0 if reading is None else 0.5),
