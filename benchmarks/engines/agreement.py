@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engines.constrained import constrained
 from regard.data.example import Example
 from regard.engine import Engine, EngineOptions, EngineRequest
 from regard.engine.preparation import prepare
@@ -199,6 +200,7 @@ def held(model: Model, examples: Sequence[Example], work: Path, *, workers: int,
     requests, options = requests_of(model, sources), engine_options(model.options())
     return {
         "float32": [agreement(model, whole, sources, beam=beam) for beam in (1, 5)],
+        "constrained": constrained(model, whole, examples),
         "int8": quality(model, small, examples, resamples=resamples),
         "independence": {
             bits: independence(work / f"engine{bits}.bin", requests, options, workers=workers) for bits in ("32", "8")

@@ -25,6 +25,9 @@ is and how it is used: [engine.md](engine.md).
   precision settles it: what is told is how far the engine is from it, and how far torch.
 - **Quality**: the same set in 8 bits, by the first metric of the run, with the paired bootstrap and approximate
   randomisation.
+- **Constraints**: at most 200 sentences of the set, beam 5, in 32 bits: words of the references that must not or must
+  come out, the references as a list to choose from, a pattern. *Step by step* is `regard.search` over what the engine
+  says. The engine meets states of a constraint in its first search, and knows them in the second.
 - **Independence**: sentences alone, 16 and 48 at a time, by one worker and by all, in another order: the same bits.
 - **Speed**: natural ends; in each round, for each setting, all programs run one after the other. CTranslate2 has int8
   weights, as many workers of one thread as there are cores (for single sentences one), AVX-512 forced where the
@@ -51,6 +54,7 @@ def page(record: Record) -> str:
     sections = [HEAD, where(record), "## What was aimed at"]
     sections += [table(["", "must", "stretch", "seen", "in rounds", ""], goal_rows(all_goals(record)))]
     sections += ["## Agreement in 32 bits", table(AGREEMENT, agreement_rows(record))]
+    sections += ["## Under constraints, in 32 bits", table(CONSTRAINED, constrained_rows(record))]
     sections += ["## Quality in 8 bits", table(QUALITY, quality_rows(record))]
     sections += ["## Independence", table(["", "bits", "searched", "sentences that differ"], independence_rows(record))]
     settings = [f"natural batch {size} beam {beam}" for size in (64, 1) for beam in (1, 5)]
@@ -61,6 +65,16 @@ def page(record: Record) -> str:
 
 
 AGREEMENT = ["", "beam", "sentences", "same tokens", "other outputs", "of them near-ties", "log-probabilities apart"]
+CONSTRAINED = [
+    "",
+    "what is demanded",
+    "same outputs as torch",
+    "as step by step",
+    "sentences/s, first",
+    "again",
+    "step by step",
+    "torch",
+]
 QUALITY = ["", "metric", "torch", "8 bits", "difference", "95 %", "p (bootstrap, randomised)", "same outputs"]
 SPEED = "Sentences per second; in brackets, how many times as many the native engine decodes in int8."
 LIMIT = ["", "million operations a sentence", "fastest product, GOP/s", "limit, sentences/s", "share that is reached"]
@@ -118,6 +132,15 @@ def arbitration(apart: Sequence[Mapping[str, Any]]) -> str:
         return ""
     furthest = max(one["torch"] for one in apart)
     return f" (torch {furthest:.1e}; {len(apart)} against double precision)"
+
+
+def constrained_rows(record: Record) -> Iterator[list[str]]:
+    for name, held in held_of(record):
+        for one in held.get("constrained", []):
+            count, seconds = one["sentences"], one["seconds"]
+            same = [f"{one['same'][other]:,} of {count:,}" for other in ("torch", "steps")]
+            rates = [f"{count / seconds[way]:,.0f}" for way in ("first", "engine", "steps", "torch")]
+            yield [name, one["demand"], *same, *rates]
 
 
 def quality_rows(record: Record) -> Iterator[list[str]]:

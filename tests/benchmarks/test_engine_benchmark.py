@@ -76,6 +76,10 @@ def test_a_run_is_held_against_torch(trained, tmp_path):
     for one, beam in zip(found["float32"], (1, 5), strict=True):
         assert (one["beam"], one["sentences"], one["same"] + len(one["differences"])) == (beam, 12, 12)
         assert one["log_probability"] < 1e-4
+    assert len(found["constrained"]) == 5
+    for one in found["constrained"]:
+        assert (one["sentences"], one["same"]) == (12, {"steps": 12, "torch": 12})
+        assert min(one["seconds"].values()) > 0
     assert found["int8"]["count"] == 12
     assert found["int8"]["loss"] == -found["int8"]["difference"]
     assert all(set(one["differing"].values()) == {0} for one in found["independence"].values())
@@ -183,7 +187,13 @@ def record():
     }  # fmt: skip
     exact = {**small, "metric": "exact", "loss": 0.2}
     alone = {"sentences": 1000, "differing": {"16 together": 0, "2 workers, 16 together": 0}}
-    inner = {"float32": [whole], "independence": {"32": alone, "8": alone}}
+    under = {
+        "demand": "no digit",
+        "sentences": 200,
+        "same": {"steps": 200, "torch": 199},
+        "seconds": {"first": 2.0, "engine": 0.1, "steps": 4.0, "torch": 5.0},
+    }
+    inner = {"float32": [whole], "constrained": [under], "independence": {"32": alone, "8": alone}}
     models = {name: {"told": "a model", "held": {**inner, "int8": small}} for name in ("A", "B", "C")}
     models["inflection"] = {"told": "another", "held": {**inner, "int8": exact}}
     even = {"beam": 5, "sentences": 200, "between": {"p50": 1e-4, "p99": 1.4e-4}, "first": {"p50": 2e-4, "p99": 5e-4}}
@@ -227,6 +237,7 @@ def test_the_page_tells_all_of_it(record, tmp_path):
         "| A, CTranslate2, int8 | 600 ± 33 % (2.50) |",
         "| inflection | exact | 30.00 | 29.90 | -0.10 | -0.30 … +0.10 | 0.30, 0.40 | 950 of 1,000 |",
         "| A | 5 | 1,000 | 99.80 % | 2 | 1 | 3.0e-05 |",
+        "| A | no digit | 199 of 200 | 200 of 200 | 100 | 2,000 | 50 | 40 |",
         "| B | 2,000.0 | 800 | 600 ± 33 % | 0.75 |",
         "| A | 5 | between tokens | 100.0 ± 0 % | 140.0 ± 0 % | 1.40 |",
         "| B | 5 | to the first token | 200.0 | 500.0 | 2.50 |",
