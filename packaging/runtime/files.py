@@ -17,6 +17,7 @@ MODULES = (
     "cli/__init__.py",
     "cli/runtime.py",
     "engine/__init__.py",
+    "engine/calling.py",
     "engine/library.py",
     "engine/links.py",
     "engine/prepared.py",

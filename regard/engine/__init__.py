@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from regard.engine.calling import StopFlag
     from regard.engine.library import available
     from regard.engine.runtime import (
         Answer,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         EngineReading,
         EngineRequest,
         Found,
-        StopFlag,
     )
     from regard.engine.session import Session
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Answer": "regard.engine.runtime",
     "Attention": "regard.engine.runtime",
     "Session": "regard.engine.session",
-    "StopFlag": "regard.engine.runtime",
+    "StopFlag": "regard.engine.calling",
     "Engine": "regard.engine.runtime",
     "EngineOptions": "regard.engine.runtime",
     "EngineReading": "regard.engine.runtime",

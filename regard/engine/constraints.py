@@ -1,14 +1,13 @@
 """What outputs must be like, in the terms of the engine: an automaton over tokens whose states it learns one by one.
 
-The engine asks for a state when a search first comes to it, and never again: from then on there is no Python between
-the steps of a search.
+The engine asks for a state when a search first comes to it and keeps what it is told, as long as there is room. Where
+lengths are not known (`EngineState.distances`) it asks again for each number of tokens that are left.
 """
 
 import ctypes
-import threading
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -16,7 +15,10 @@ from regard.engine.library import MESSAGE, ToldState, loaded
 from regard.engine.runtime import address, error_of
 from regard.errors import ModelError
 
-ASK: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
+ASK: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+ROOM: Final = 1 << 27
+"""Bytes of what the engine is told; beyond that it forgets, and asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,59 +67,63 @@ class EngineRules(Protocol):
 class EngineConstraint:
     """Rules as engines of one vocabulary know them. Many searches may use one at a time, and learn from each other."""
 
-    def __init__(self, rules: EngineRules, *, vocabulary: int) -> None:
+    def __init__(self, rules: EngineRules, *, vocabulary: int, room: int = ROOM) -> None:
         native = loaded()
         if native.library is None:
             raise ModelError(f"the native engine cannot be used: {native.reason}")
         self.rules = rules
         self._library = native.library
-        self._errors: list[BaseException] = []
-        self._lock = threading.Lock()
-        told = weakref.ref(self)  # the native side must not keep what keeps it
-
-        def ask(state: int, left: int) -> int:
-            here = told()
-            return 1 if here is None else here.tell(state, left)
-
-        self._ask = ASK(ask)
         self.handle = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
-        status = self._library.regard_constraint_new(
-            vocabulary, rules.goal, self._ask, ctypes.byref(self.handle), message
-        )
+        status = self._library.regard_constraint_new(vocabulary, rules.goal, room, ctypes.byref(self.handle), message)
         if status:
             raise error_of(status, message)
         weakref.finalize(self, self._library.regard_constraint_free, self.handle)
 
-    def tell(self, state: int, left: int) -> int:
-        """Answer the engine, which asks from any thread; 1 where that fails, and `fail` says why."""
+    def tell(self, state: int, left: int) -> None:
+        """Answer the engine, which asks once at a time."""
         message = ctypes.create_string_buffer(MESSAGE)
-        try:
-            with self._lock:
-                if left < 0:
-                    known = self.rules.state(state)
-                    told, _kept = _told(known)
-                    status = self._library.regard_constraint_learn(self.handle, state, ctypes.byref(told), message)
-                else:
-                    ways = self.rules.open(state, left)
-                    status = self._library.regard_constraint_open(self.handle, state, left, ways, len(ways), message)
-            if status:
-                raise error_of(status, message)
-        except BaseException as error:  # nothing may be raised through native code
-            self._errors.append(error)
-            return 1
-        return 0
+        if left < 0:
+            told, _kept = _told(self.rules.state(state))
+            status = self._library.regard_constraint_learn(self.handle, state, ctypes.byref(told), message)
+        else:
+            ways = self.rules.open(state, left)
+            status = self._library.regard_constraint_open(self.handle, state, left, ways, len(ways), message)
+        if status:
+            raise error_of(status, message)
 
-    def fail(self) -> None:
-        """Raise what went wrong when the engine asked, if anything did."""
-        if self._errors:
-            error = self._errors[0]
-            self._errors.clear()
-            raise error
+
+class Asking:
+    """Who answers the engine during one search, from any of its threads; what goes wrong is for who has searched.
+
+    Never on the main thread: a KeyboardInterrupt is raised before the first line of what is called, where nobody could
+    catch it, and ctypes would only print it.
+    """
+
+    def __init__(self, constraints: Iterable[EngineConstraint]) -> None:
+        by_handle = {one.handle.value: one for one in constraints}
+        errors: list[BaseException] = []
+
+        def ask(handle: int, state: int, left: int) -> int:
+            try:
+                by_handle[handle].tell(state, left)
+            except BaseException as error:  # nothing may be raised through native code
+                errors.append(error)
+                return 1
+            return 0
+
+        self.errors = errors
+        self._callback = ASK(ask)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
 
 
 def _told(state: EngineState) -> tuple[ToldState, tuple[object, ...]]:
     """A state as the library reads it, and what must be kept until then."""
+    ways = {len(state.states), len(state.progresses)}
+    if state.distances is not None:
+        ways.add(len(state.distances))
+    if len(ways) > 1 or len(state.tokens) != len(state.ways) or {state.tokens.itemsize, state.ways.itemsize} != {4}:
+        raise ModelError("a state of a constraint tells different numbers of tokens or ways")
     states, progresses = array("i", state.states), array("q", state.progresses)
     distances = None if state.distances is None else array("q", state.distances)
     told = ToldState(
@@ -132,4 +138,4 @@ def _told(state: EngineState) -> tuple[ToldState, tuple[object, ...]]:
         progress=state.progress,
         enough=state.enough,
     )
-    return told, (states, progresses, distances)
+    return told, (state, states, progresses, distances)

@@ -10,7 +10,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 """Where the library is built."""
 
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 """What this version of the package expects the library to speak."""
 
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
@@ -55,6 +55,7 @@ class Asked(ctypes.Structure):
         ("typical", ctypes.c_double),
         ("constraints", ctypes.c_void_p),
         ("constraint_starts", ctypes.c_void_p),
+        ("ask", ctypes.c_void_p),
     )
     kept: tuple[object, ...]
     """What the addresses are of: it must be there as long as a search may read it."""
@@ -168,7 +169,7 @@ def _describe(library: ctypes.CDLL) -> None:
 
 def _describe_constraints(library: ctypes.CDLL) -> None:
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
-    library.regard_constraint_new.argtypes = [number, number, pointer, ctypes.POINTER(pointer), text]
+    library.regard_constraint_new.argtypes = [number, number, number, ctypes.POINTER(pointer), text]
     library.regard_constraint_free.argtypes = [pointer]
     library.regard_constraint_free.restype = None
     library.regard_constraint_learn.argtypes = [pointer, number, ctypes.POINTER(ToldState), text]

@@ -6,20 +6,19 @@ sentence gives does not depend on what else is searched, on how many workers the
 
 import ctypes
 import os
-import threading
 import weakref
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from regard.engine.calling import SHORT, StopFlag, called, end_before_python
 from regard.engine.library import MESSAGE, MISUSED, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
 from regard.errors import ModelError, ResourceError, UsageError
 
 if TYPE_CHECKING:
-    from regard.engine.constraints import EngineConstraint
+    from regard.engine.constraints import Asking, EngineConstraint
 
 CAPACITY: Final = 16
 """So many sentences run together in one worker: their states stay in the caches of a core."""
@@ -38,9 +37,6 @@ LONGEST: Final = 65535
 
 MOST_IDS: Final = 2**31 - 1
 MOST_SEEDS: Final = 2**64 - 1
-
-SHORT: Final = 4096
-"""A search of no more tokens is over before anyone could end it, and is not worth a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +116,6 @@ class Found:
     attention: Attention | None = None
 
 
-class StopFlag:
-    """Ends a search, or a pass for attention, from another thread."""
-
-    def __init__(self) -> None:
-        self._value = ctypes.c_int32(0)
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self._value)
-
-    def stop(self) -> None:
-        """The search that has this flag raises `CancelledError` at its next step."""
-        self._value.value = 1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What was found for a request, best first or drawn, or why it was not searched."""
@@ -167,6 +148,7 @@ class Engine:
         self.path = Path(path)
         self.capacity = LARGE_CAPACITY if self.path.stat().st_size > LARGE else CAPACITY
         self._close = weakref.finalize(self, self.library.regard_close, handle)
+        end_before_python()
         about = (ctypes.c_int64 * 6)()
         self.library.regard_about(handle, about)
         self.quantised = bool(about[0])
@@ -224,11 +206,14 @@ class Engine:
         asked = self._asked(requests, options, workers, capacity, flag)
         result = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
+        asking = _asking(requests)
+        asked.ask = None if asking is None else asking.address
         arguments = self.handle, ctypes.byref(asked), ctypes.byref(result), message
+        short = asking is None and _tokens(requests, options) <= SHORT  # who is asked may take any time
         try:
-            status = _called(lambda: self.library.regard_search(*arguments), flag, _tokens(requests, options))
-            for one in {request.constraint for request in requests if request.constraint is not None}:
-                one.fail()
+            status = called(lambda: self.library.regard_search(*arguments), flag, short=short)
+            if status and asking is not None and asking.errors:
+                raise asking.errors[0]
             if status:
                 raise error_of(status, message)
             answers = list(_answers(self.library, result, len(requests)))
@@ -326,7 +311,7 @@ class Engine:
             message = ctypes.create_string_buffer(MESSAGE)
             arguments = self.handle, ctypes.byref(asked), address(weights), room, message
             tokens = len(ids) + len(targets) + len(pairs)
-            status = _called(lambda: self.library.regard_attention(*arguments), flag, tokens)
+            status = called(lambda: self.library.regard_attention(*arguments), flag, short=tokens <= SHORT)
             if status:
                 raise error_of(status, message, fewer=fewer)
             return list(_cut(weights, pairs))
@@ -350,37 +335,19 @@ class Engine:
         return reading.layer % layers, -1 if reading.head is None else reading.head
 
 
-def _called(function: Callable[[], int], flag: StopFlag, tokens: int) -> int:
-    """The status of a call. On the main thread it runs beside it, so that Ctrl-C is heard and ends it."""
-    if tokens <= SHORT or threading.current_thread() is not threading.main_thread():
-        return function()
-    status: list[int] = []
-    ended = threading.Event()  # an interrupted `Thread.join` takes a thread for ended that is not (bpo-45274)
-
-    def call() -> None:
-        try:
-            status.append(function())
-        finally:
-            ended.set()
-
-    worker = threading.Thread(target=call)
-    try:
-        worker.start()
-        ended.wait()
-    except RuntimeError:  # there is no room for one more
-        return function()
-    except BaseException:
-        flag.stop()
-        while worker.ident is not None and not ended.is_set():  # whoever is in a hurry waits, too
-            with suppress(KeyboardInterrupt):
-                ended.wait()
-        raise
-    return status[0]
-
-
 def _number(request: EngineRequest, place: int) -> int:
     """The last 64 bits of the number that samples of a request are drawn by."""
     return (place if request.number is None else request.number) & MOST_SEEDS
+
+
+def _asking(requests: Sequence[EngineRequest]) -> "Asking | None":
+    """Who answers for the constraints of requests; None where they have none."""
+    constraints = {request.constraint for request in requests if request.constraint is not None}
+    if not constraints:
+        return None
+    from regard.engine.constraints import Asking
+
+    return Asking(constraints)
 
 
 def _handle(request: EngineRequest) -> int:

@@ -16,7 +16,8 @@ _known: WeakKeyDictionary[Lifted, dict[int, EngineConstraint]] = WeakKeyDictiona
 class LiftedRules:
     """A lifted constraint whose states have numbers, in the order in which they are met.
 
-    It does not keep the constraint, which keeps it: whoever searches does.
+    It does not keep the constraint, which keeps it: whoever searches does. Numbers stay with their states, also where
+    the engine has forgotten them.
     """
 
     def __init__(self, lifted: Lifted) -> None:
@@ -29,7 +30,7 @@ class LiftedRules:
     @property
     def lifted(self) -> Lifted:
         found = self._lifted()
-        assert found is not None, "a constraint is kept by the requests that have it"
+        assert found is not None, "who searches must keep the constraint"
         return found
 
     def state(self, number: int) -> EngineState:
@@ -60,7 +61,7 @@ class LiftedRules:
 
 
 def engine_constraint(lifted: Lifted, *, vocabulary: int) -> EngineConstraint:
-    """What engines of a vocabulary know of a constraint; it is kept as long as the constraint is."""
+    """What engines of a vocabulary know of a constraint; it lives as long as that, and whoever searches keeps it."""
     by_size = _known.setdefault(lifted, {})
     if vocabulary not in by_size:
         by_size[vocabulary] = EngineConstraint(LiftedRules(lifted), vocabulary=vocabulary)

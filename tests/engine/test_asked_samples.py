@@ -8,7 +8,7 @@ import time
 import pytest
 
 from regard.engine import EngineOptions, EngineRequest
-from regard.engine.runtime import SHORT
+from regard.engine.calling import SHORT
 from regard.errors import RegardError
 from regard.special import END
 from tests.engine.searching import opened, system_named

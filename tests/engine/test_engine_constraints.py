@@ -1,7 +1,11 @@
 """Constraints within the native search: what they permit, and how a beam is dealt, is what `regard.search` does."""
 
 import gc
+import signal
+import subprocess
+import sys
 import threading
+import time
 import weakref
 from array import array
 from unittest.mock import patch
@@ -17,7 +21,8 @@ from regard.run.native_constraints import LiftedRules, engine_constraint
 from regard.search import Finished, SearchOptions
 from regard.search.constraints import Lifted, Surfaces, forbidding, forcing, lift_all, matching, one_of
 from regard.search.constraints import lifted as lifting
-from regard.special import END, FIRST_FREE
+from regard.special import END, FIRST_FREE, PAD, START
+from tests.engine.rules import Wanting
 from tests.engine.searching import (
     LIMIT,
     VOCABULARY,
@@ -172,7 +177,7 @@ def test_states_are_told_once(tmp_path):
     with patch.object(LiftedRules, "state", counted):
         first = searched(NativeSearch(engine), requests)
         assert told
-        assert len(set(told)) == len(told)
+        assert len(set(told)) == len(told)  # also where several workers come to a state at the same time
         told.clear()
         assert searched(NativeSearch(engine), requests) == first
         assert not told
@@ -200,6 +205,87 @@ def test_an_error_while_telling_is_raised(workers, tmp_path):
     ):
         engine.search(requests, options=EngineOptions(), workers=workers)
     assert all(engine.search(requests, options=EngineOptions(), workers=workers))
+
+
+def test_an_error_is_for_who_has_searched(tmp_path):
+    """Of two searches under one constraint, one of which is told of a state while the other waits for it."""
+    engine = opened(system_named("transformer post"), tmp_path)
+    native = EngineConstraint(Wanting(VOCABULARY), vocabulary=VOCABULARY)
+    failing = EngineConstraint(Rules(tokens=array("i", [-1])), vocabulary=VOCABULARY)
+    others = EngineConstraint(Rules(tokens=array("i", [9, 9]), ways=array("i", [0, 0])), vocabulary=VOCABULARY)
+    requests = [EngineRequest(ids=ids, limit=9, constraint=native) for ids in sentences(6)]
+    wrong = [EngineRequest(ids=[9, END], limit=5, constraint=one) for one in (failing, others, failing, others)]
+    for _ in range(3):
+        with pytest.raises(ModelError, match="tokens or ways that there cannot be"):
+            engine.search([*requests, *wrong], options=EngineOptions(beam=2), workers=3, capacity=2)
+        assert all(engine.search(requests, options=EngineOptions(beam=2), workers=3))
+
+
+def test_ctrl_c_while_telling_is_heard(tmp_path):
+    engine = opened(system_named("transformer post"), tmp_path)
+
+    class Slow(Wanting):
+        def state(self, number: int) -> EngineState:
+            signal.raise_signal(signal.SIGINT)  # heard by the main thread, whoever raises it
+            time.sleep(0.05)
+            return super().state(number)
+
+    for _ in range(10):
+        native = EngineConstraint(Slow(VOCABULARY), vocabulary=VOCABULARY)
+        request = EngineRequest(ids=[9, END], limit=5, constraint=native)
+        with pytest.raises(KeyboardInterrupt):
+            engine.search([request], options=EngineOptions(beam=2))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_was_forgotten_is_asked_for_again(asked, tmp_path):
+    engine = opened(system_named("transformer post"), tmp_path)
+    found = []
+    for room in (0, 700, 1 << 20):
+        native = EngineConstraint(Wanting(VOCABULARY, asked=asked), vocabulary=VOCABULARY, room=room)
+        requests = [EngineRequest(ids=ids, limit=9, constraint=native) for ids in sentences(6)]
+        for options in (EngineOptions(beam=3, best=2), EngineOptions(sample=True, best=3)):
+            found.append(engine.search(requests, options=options, workers=2, capacity=2))
+    assert found[:2] == found[2:4] == found[4:]
+    assert all(7 in one.tokens and 9 not in one.tokens for outcome in found[0] for one in outcome)
+
+
+DAEMON = """
+import sys, threading, time
+from regard.engine import Engine, EngineOptions, EngineRequest
+from regard.engine.constraints import EngineConstraint
+from tests.engine.rules import Wanting
+engine = Engine(sys.argv[1])
+constraint = EngineConstraint(Wanting(engine.target_vocabulary), vocabulary=engine.target_vocabulary)
+begun = threading.Event()
+
+def search():
+    while True:
+        for one in (None, constraint):
+            request = EngineRequest(ids=[9, 8, 3], limit=4000, constraint=one)
+            engine.answer([request] * 8, options=EngineOptions(beam=4, min_length=3000))
+            begun.set()
+
+threading.excepthook = lambda _: None
+threading.Thread(target=search, daemon=True).start()
+begun.wait()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.05])
+def test_daemon_threads_that_search_do_not_hinder_the_end(seconds, tmp_path):
+    opened(system_named("gru, luong"), tmp_path)
+    call = [sys.executable, "-c", DAEMON, str(tmp_path / "float.bin"), str(seconds)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_prefixes_are_made_of_words(tmp_path):
+    engine = opened(system_named("transformer post"), tmp_path)
+    for token in (PAD, START, END):
+        (answer,) = engine.answer([EngineRequest(ids=[9, END], limit=5, prefix=[5, token])], options=EngineOptions())
+        assert answer.fault == "request 0 has a prefix id that is no word"
 
 
 class Rules:
@@ -232,8 +318,32 @@ class Rules:
         {"ways": array("i", [-1])},
         {"states": [-1]},
         {"distances": None, "enough": 1 << 40},
+        {"ways": array("i", [0, 0])},
+        {"ways": array("q", [0])},
+        {"progresses": [0, 0]},
+        {"distances": [0, 0]},
+        {"progress": 1},
+        {"progresses": [1 << 62]},
+        {"progresses": [-1]},
     ],
-    ids=["beyond", "negative", "end", "twice", "order", "no way", "negative way", "negative state", "ways"],
+    ids=[
+        "beyond",
+        "negative",
+        "end",
+        "twice",
+        "order",
+        "no way",
+        "negative way",
+        "negative state",
+        "other ways",
+        "more ways",
+        "wide ways",
+        "more progresses",
+        "more distances",
+        "too far",
+        "overflow",
+        "negative progress",
+    ],
 )
 def test_impossible_states_are_refused(wrong, tmp_path):
     engine = opened(system_named("transformer post"), tmp_path)
@@ -289,3 +399,15 @@ def test_a_large_trie(tmp_path):
         assert one.hypotheses
         for each in one.hypotheses:
             assert b"".join(SURFACES[token] for token in each.tokens).decode() in lines
+
+
+def test_constraints_that_tell_nothing_or_of_impossible_states_are_refused(tmp_path):
+    engine = opened(system_named("transformer post"), tmp_path)
+    constraint = EngineConstraint(Wanting(VOCABULARY), vocabulary=VOCABULARY)
+    with pytest.raises(ModelError, match="a constraint has no such state"):
+        constraint.tell(1 << 40, -1)
+    with (
+        patch.object(EngineConstraint, "tell"),
+        pytest.raises(ModelError, match="a constraint does not tell what it is asked"),
+    ):
+        engine.search([EngineRequest(ids=[9, END], limit=5, constraint=constraint)], options=EngineOptions(beam=2))

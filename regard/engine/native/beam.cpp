@@ -226,7 +226,8 @@ class Beams : public Searching {
         add(sentence, one.row, one.value, &last);
         continue;
       }
-      int32_t state = state_after(sentence, from, one.token);
+      int32_t state = permits(sentence) ? permitted_[first + one.row].state->after(one.token)
+                                        : state_after(sentence, from, one.token);
       if (state < 0) continue;  // it was forced
       sentence.nodes.push_back(Node{from.node, one.token, last});
       rows.push_back(Row{static_cast<int32_t>(sentence.nodes.size()) - 1, one.value,

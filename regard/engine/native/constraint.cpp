@@ -7,10 +7,8 @@
 namespace regard {
 namespace {
 
-constexpr int64_t MOST_KEPT = 1 << 27;  // bytes of what was told; beyond that it is forgotten, and asked for again
-constexpr int64_t MOST_STATES = int64_t{1} << 31;
+constexpr int64_t MOST_STATES = int64_t{1} << 31, MOST_GOAL = int64_t{1} << 40;
 constexpr int64_t SPARSE = 16;  // one token of so many can come next: they are listed
-constexpr int TRIES = 100;      // what was told may be forgotten before it is read, where others are told more
 
 }  // namespace
 
@@ -50,30 +48,34 @@ int64_t ConstraintState::bytes() const {
   return static_cast<int64_t>(sizeof(*this) + 4 * words + 8 * (progresses.size() + distances.size()));
 }
 
-Constraint::Constraint(int64_t vocabulary, int64_t goal, Ask ask) : vocabulary(vocabulary), goal(goal), ask_(ask) {
-  if (vocabulary < 1 || goal < 0 || !ask) throw Refused("a constraint is not one that there can be");
+Constraint::Constraint(int64_t vocabulary, int64_t goal, int64_t room)
+    : vocabulary(vocabulary), goal(goal), room_(room) {
+  if (vocabulary < 1 || goal < 0 || goal > MOST_GOAL || room < 0) throw Refused("a constraint is not one that there can be");
 }
 
 template <class Found, class Find>
-Found Constraint::found(int64_t number, int64_t left, Find find) {
-  for (int tries = 0; tries < TRIES; ++tries) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (Found known = find()) return known;
-    }
-    if (ask_(number, left)) throw Stopped("a constraint could not be told");
-  }
+Found Constraint::found(int64_t number, int64_t left, Ask ask, Find find) {
+  auto known = [&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return Found(find());
+  };
+  if (Found here = known()) return here;
+  std::lock_guard<std::mutex> lock(asking_);
+  if (Found here = known()) return here;  // somebody else has asked meanwhile
+  if (ask(this, number, left)) throw Stopped("a constraint could not be told");
+  if (Found here = known()) return here;
   throw Refused("a constraint does not tell what it is asked");
 }
 
-std::shared_ptr<const ConstraintState> Constraint::state(int32_t number) {
-  return found<std::shared_ptr<const ConstraintState>>(number, -1, [&] {
+std::shared_ptr<const ConstraintState> Constraint::state(int32_t number, Ask ask) {
+  return found<std::shared_ptr<const ConstraintState>>(number, -1, ask, [&] {
     auto known = states_.find(number);
     return known == states_.end() ? nullptr : known->second;
   });
 }
 
-void Constraint::open_ways(int32_t number, const ConstraintState& state, int64_t left, std::vector<uint8_t>* open) {
+void Constraint::open_ways(int32_t number, const ConstraintState& state, int64_t left, Ask ask,
+                           std::vector<uint8_t>* open) {
   size_t ways = state.states.size();
   open->assign(ways, left > 0);
   if (left <= 0 || left > state.enough) return;
@@ -81,7 +83,7 @@ void Constraint::open_ways(int32_t number, const ConstraintState& state, int64_t
     for (size_t way = 0; way < ways; ++way) (*open)[way] = state.distances[way] < left;
     return;
   }
-  Ways told = found<Ways>(number, left, [&] {
+  Ways told = found<Ways>(number, left, ask, [&] {
     auto known = open_.find({number, left});
     return known == open_.end() ? nullptr : known->second;
   });
@@ -92,6 +94,9 @@ void Constraint::open_ways(int32_t number, const ConstraintState& state, int64_t
 void Constraint::learn(int64_t number, const ToldState& told) {
   if (number < 0 || number >= MOST_STATES) throw Refused("a constraint has no such state");
   auto state = std::make_shared<const ConstraintState>(told, vocabulary);
+  auto wrong = [&](int64_t progress) { return progress < 0 || progress > goal; };
+  if (wrong(state->progress) || std::any_of(state->progresses.begin(), state->progresses.end(), wrong))
+    throw Refused("a state of a constraint has come further than there is to go");
   std::lock_guard<std::mutex> lock(mutex_);
   make_room(state->bytes());
   states_[number] = std::move(state);
@@ -106,7 +111,7 @@ void Constraint::open(int64_t number, int64_t left, const uint8_t* ways, int64_t
 }
 
 void Constraint::make_room(int64_t bytes) {
-  if (kept_ + bytes > MOST_KEPT) {
+  if (kept_ + bytes > room_) {
     states_.clear();
     open_.clear();
     kept_ = 0;
@@ -118,9 +123,9 @@ void Constraint::make_room(int64_t bytes) {
 
 using namespace regard;
 
-REGARD_API int32_t regard_constraint_new(int64_t vocabulary, int64_t goal, Constraint::Ask ask, void** constraint,
+REGARD_API int32_t regard_constraint_new(int64_t vocabulary, int64_t goal, int64_t room, void** constraint,
                                          char* message) {
-  return guarded(message, [&] { *constraint = new Constraint(vocabulary, goal, ask); });
+  return guarded(message, [&] { *constraint = new Constraint(vocabulary, goal, room); });
 }
 
 REGARD_API void regard_constraint_free(void* constraint) { delete static_cast<Constraint*>(constraint); }

@@ -1,7 +1,7 @@
 // What outputs must be like: an automaton over tokens (regard/search/constraints), which is told state by state.
 //
 // Who made a constraint knows its states. A search asks for one when it first comes to it; from then on it is here, for
-// this search and all others, and nobody is asked again.
+// this search and all others. Where too much was told it is forgotten, and asked for again.
 #pragma once
 
 #include <cstdint>
@@ -56,14 +56,15 @@ class ConstraintState {
 class Constraint {
  public:
   // Tells what a state is (`left` is -1) or which of its ways are open where so many tokens are left, by `learn` and
-  // `open`; other than 0: it cannot be told.
-  using Ask = int32_t (*)(int64_t state, int64_t left);
+  // `open`; other than 0: it cannot be told. Each search has its own, so that it hears of its own failures.
+  using Ask = int32_t (*)(void* constraint, int64_t state, int64_t left);
 
-  Constraint(int64_t vocabulary, int64_t goal, Ask ask);
+  // What was told is forgotten where it would be more than so many bytes.
+  Constraint(int64_t vocabulary, int64_t goal, int64_t room);
 
-  std::shared_ptr<const ConstraintState> state(int32_t number);
+  std::shared_ptr<const ConstraintState> state(int32_t number, Ask ask);
   // Which ways may be taken where so many tokens are left, the end not counted: those from which an end can be reached.
-  void open_ways(int32_t number, const ConstraintState& state, int64_t left, std::vector<uint8_t>* open);
+  void open_ways(int32_t number, const ConstraintState& state, int64_t left, Ask ask, std::vector<uint8_t>* open);
 
   void learn(int64_t number, const ToldState& told);
   void open(int64_t number, int64_t left, const uint8_t* ways, int64_t count);
@@ -76,13 +77,14 @@ class Constraint {
 
   // What `find` finds, asked for where it is not there yet.
   template <class Found, class Find>
-  Found found(int64_t number, int64_t left, Find find);
+  Found found(int64_t number, int64_t left, Ask ask, Find find);
   void make_room(int64_t bytes);
 
-  Ask ask_;
-  std::mutex mutex_;  // of what follows; never held while somebody is asked
+  std::mutex asking_;  // one asks at a time; whoever waits for it holds nothing that who is asked could need
+  std::mutex mutex_;   // of what follows; never held while somebody is asked
   std::unordered_map<int64_t, std::shared_ptr<const ConstraintState>> states_;
   std::map<std::pair<int64_t, int64_t>, Ways> open_;
+  const int64_t room_;
   int64_t kept_ = 0;
 };
 

@@ -43,6 +43,7 @@ struct Asked {
   double top_p, min_p, typical;
   void* const* constraints;     // of the requests, or null; each may be null
   const int64_t* constraint_starts;  // the state that each begins in
+  Constraint::Ask ask;               // or null where there are none
 };
 
 // A number as it is written.
@@ -125,6 +126,7 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   request.number = asked.numbers[index];
   std::string told = "request " + std::to_string(index);
   if (asked.constraints && asked.constraints[index]) {
+    if (!asked.ask) throw Refused(told + " has a constraint that nobody tells");
     request.constraint = static_cast<Constraint*>(asked.constraints[index]);
     int64_t start = asked.constraint_starts[index];
     if (request.constraint->vocabulary != model.decoder->vocabulary)
@@ -138,12 +140,14 @@ Request request_of(const Model& model, const Asked& asked, int64_t index) {
   for (int64_t item = 0; item < request.prefix_length; ++item)
     if (request.prefix[item] < 0 || request.prefix[item] >= model.decoder->vocabulary)
       throw Refused(told + " has a prefix id that the vocabulary does not have");
+    else if (request.prefix[item] == PAD || request.prefix[item] == START || request.prefix[item] == END)
+      throw Refused(told + " has a prefix id that is no word");
   return request;
 }
 
 }  // namespace
 
-REGARD_API int32_t regard_interface() { return 6; }
+REGARD_API int32_t regard_interface() { return 7; }
 REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
@@ -208,6 +212,7 @@ REGARD_API int32_t regard_search(const void* engine, const void* asked_, void** 
     int64_t workers = std::max<int64_t>(1, std::min<int64_t>(asked.workers, requests.size()));
     Work work(here.model, here.machine, here.decodings, options, requests, asked.capacity, workers);
     work.stop = asked.stop;
+    work.ask = asked.ask;
     share(workers, work.stopped, [&] { search(work); });
     for (size_t index = 0; index < right.size(); ++index)
       found->outcomes[right[index].second] = std::move(work.outcomes[index]);

@@ -65,6 +65,7 @@ struct Work {
   std::vector<Outcome> outcomes;
   std::atomic<int64_t> next{0};
   std::atomic<bool> stopped{false};
+  Constraint::Ask ask = nullptr;  // who knows constraints; or null where no request has one
   const int32_t* stop = nullptr;  // other than 0: end at once; or null
   std::vector<double>* clock = nullptr;  // seconds after each step of the only worker; or null
 

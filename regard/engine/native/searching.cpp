@@ -114,18 +114,18 @@ const std::vector<int32_t>& Searching::forbidden(const Sentence& sentence, const
 
 void Searching::permit(const Sentence& sentence, const Row& row, Permitted* permitted) const {
   Constraint& one = *constraint(sentence);
-  permitted->state = one.state(row.state);
-  one.open_ways(row.state, *permitted->state, sentence.limit - sentence.steps, &permitted->open);
+  permitted->state = one.state(row.state, work_.ask);
+  one.open_ways(row.state, *permitted->state, sentence.limit - sentence.steps, work_.ask, &permitted->open);
 }
 
 int32_t Searching::state_after(const Sentence& sentence, const Row& row, int32_t token) const {
   Constraint* one = constraint(sentence);
-  return one ? one->state(row.state)->after(token) : 0;
+  return one ? one->state(row.state, work_.ask)->after(token) : 0;
 }
 
 bool Searching::satisfies(const Sentence& sentence, const Row& row) const {
   Constraint* one = constraint(sentence);
-  return !one || one->state(row.state)->may_end;
+  return !one || one->state(row.state, work_.ask)->may_end;
 }
 
 std::vector<int32_t> Searching::history(const Sentence& sentence, int32_t node) const {
