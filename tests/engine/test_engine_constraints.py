@@ -403,7 +403,13 @@ def test_a_large_trie(tmp_path):
 
 def test_constraints_that_tell_nothing_or_of_impossible_states_are_refused(tmp_path):
     engine = opened(system_named("transformer post"), tmp_path)
-    constraint = EngineConstraint(Wanting(VOCABULARY), vocabulary=VOCABULARY)
+
+    class Everywhere(Wanting):
+        def state(self, number: int) -> EngineState:
+            del number
+            return super().state(0)
+
+    constraint = EngineConstraint(Everywhere(VOCABULARY), vocabulary=VOCABULARY)
     with pytest.raises(ModelError, match="a constraint has no such state"):
         constraint.tell(1 << 40, -1)
     with (
