@@ -11,6 +11,7 @@ whatever their length, as in training.
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -20,19 +21,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from complexity import machine, peak_bytes
 from growth_page import write_page
 
-from regard.data import Ledger, prepare, read_examples
 from regard.data.batch import make_batch
 from regard.data.batches import plan_epoch
 from regard.models import EncoderDecoder, System
 from regard.recipe.build import build_system
+from regard.recipe.read import recipe_from
 from regard.recipe.schema import ModelSection
+from regard.run.folder import RunFolder
+from regard.run.preparation import prepare_run
 from regard.search import Request, Search, SearchOptions
-from regard.text import WordTokenizer
 
 HERE = Path(__file__).resolve().parent
 FIGURES = HERE / "growth.json"
@@ -152,28 +155,18 @@ def sentences(count: int) -> list[tuple[str, str]]:
 
 
 def preparing(count: int) -> Pass:
-    """Read, learn the words, encode, store."""
-    lines = "".join(f"{source}\t{target}\n" for source, target in sentences(count))
+    """Read, split off, learn the words, encode, store: what a training does with its pairs before it begins."""
+    home = tempfile.TemporaryDirectory()
+    path = Path(home.name) / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in sentences(count)), encoding="utf-8")
+    recipe = recipe_from({"data": {"train": str(path)}, "text": {"unit": "word", "size": VOCABULARY}}, name="growth")
 
     def run() -> None:
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "pairs.tsv"
-            path.write_text(lines, encoding="utf-8")
-            ledger = Ledger()
-            examples = list(read_examples(str(path), ledger=ledger))
-            words = WordTokenizer(words=sorted({word for one in examples for word in one.target.split()}))
-            prepare(
-                examples,
-                streams=("source", "target"),
-                encode=lambda source, target: {"source": words.encode(source).ids, "target": words.encode(target).ids},
-                folder=Path(place) / "stores",
-                key="growth",
-                bad_lines="refuse",
-                empty_lines="refuse",
-                long_lines="refuse",
-                max_length=64,
-                ledger=ledger,
-            )
+        with (
+            tempfile.TemporaryDirectory(dir=home.name) as place,
+            patch.dict(os.environ, REGARD_CACHE=str(Path(place) / "cache")),
+        ):
+            prepare_run(recipe, RunFolder(Path(place)))
 
     return run
 
@@ -194,7 +187,7 @@ def doubled(first: int, count: int) -> tuple[int, ...]:
 
 FAMILIES = (("Transformer", "transformer"), ("RNN, Luong", "rnn"))
 CASES: list[Case] = [
-    Case(what="corpus", name="preparing pairs", sizes=doubled(1024, 6), make=preparing, in_torch=False),
+    Case(what="corpus", name="preparing pairs", sizes=doubled(4096, 5), make=preparing, in_torch=False),
     Case(what="corpus", name="planning an epoch", sizes=doubled(16_384, 6), make=planning, in_torch=False),
     *(Case(what="length", name=name, sizes=doubled(8, 8), make=by_length(kind)) for name, kind in FAMILIES),
     *(Case(what="vocabulary", name=name, sizes=doubled(1024, 6), make=by_vocabulary(kind)) for name, kind in FAMILIES),

@@ -7,7 +7,7 @@ inside Pillow itself are opened: others would start programs on files of unknown
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -94,9 +94,9 @@ def _readable(path: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def beside_files(examples: Iterable[Example]) -> list[Example]:
+def beside_files(examples: Iterable[Example]) -> Iterator[Example]:
     """Examples whose pictures are told from the folder of their file, told from the working directory instead."""
-    return [replace(one, fields={**one.fields, "source": _beside(one)}) for one in examples]
+    return (replace(one, fields={**one.fields, "source": _beside(one)}) for one in examples)
 
 
 def _beside(example: Example) -> str:

@@ -1,6 +1,6 @@
 """The vocabularies of a run: learned, saved, loaded, and what becomes of examples by them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,10 +56,10 @@ def text_names(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str], *, whole: Sequence[str] = ()) -> Texts:
+def train_texts(recipe: Recipe, sources: Iterable[str], targets: Iterable[str], *, whole: Sequence[str] = ()) -> Texts:
     """Learn the vocabularies from the training examples, whose sources may have further columns.
 
-    Words of `whole` are never cut into pieces (bpe, unigram).
+    Both sides are gone through once or more. Words of `whole` are never cut into pieces (bpe, unigram).
     """
     section = recipe.text
     codes = None if section.codes is None else Path(section.codes)
@@ -80,12 +80,19 @@ def train_texts(recipe: Recipe, sources: Sequence[str], targets: Sequence[str], 
         )
 
     further = len(recipe.data.factors) + len(recipe.data.attributes)
-    lines = [source.rsplit("\t", further) for source in sources] if further else [[source] for source in sources]
+
+    def column(number: int) -> Iterator[str]:
+        return (source.rsplit("\t", further)[number] if further else source for source in sources)
+
     first = int(recipe.data.source is not None)
-    columns = list(zip(*lines, strict=True))[first:] if further else []
-    factors = tuple(train_tokenizer(column, unit="word", size=MOST) for column in columns[: len(recipe.data.factors)])
-    attributes = tuple(train_answers(column, unit="label") for column in columns[len(recipe.data.factors) :])
-    texts = (line[0] for line in lines) if recipe.reads_text else ()
+    factors = tuple(
+        train_tokenizer(column(number), unit="word", size=MOST)
+        for number in range(first, first + len(recipe.data.factors))
+    )
+    attributes = tuple(
+        train_answers(column(number), unit="label") for number in range(first + len(factors), first + further)
+    )
+    texts = column(0) if recipe.reads_text else ()
     if recipe.one_text:
         both = learn((text for side in (texts, targets) for text in side), section.target)
         return Texts(source=both, target=both, factors=factors, attributes=attributes)

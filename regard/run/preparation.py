@@ -1,7 +1,7 @@
 """From the files of a recipe to stores and tokenizers, with a record of everything that was left out."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,10 @@ class Prepared:
 
 def examples_of(recipe: Recipe, paths: Paths, ledger: Ledger) -> list[Example]:
     """Read one set of files as the recipe says."""
+    return list(_examples(recipe, paths, ledger))
+
+
+def _examples(recipe: Recipe, paths: Paths, ledger: Ledger | None) -> Iterator[Example]:
     section = recipe.data
     examples = read_examples(
         paths,
@@ -54,7 +58,40 @@ def examples_of(recipe: Recipe, paths: Paths, ledger: Ledger) -> list[Example]:
         bad_lines=section.bad_lines,
         ledger=ledger,
     )
-    return beside_files(examples) if recipe.reads_pictures else list(examples)
+    return beside_files(examples) if recipe.reads_pictures else examples
+
+
+class TrainingExamples(Iterable[Example]):
+    """The training examples of a recipe, read from their files each time: however many there are, none are held.
+
+    What is found wrong with lines goes to the ledger when they are read for the first time.
+    """
+
+    def __init__(self, recipe: Recipe, ledger: Ledger) -> None:
+        self._recipe = recipe
+        self._ledger: Ledger | None = ledger
+        self._count: int | None = None
+        self._apart: frozenset[int] = frozenset()
+
+    def __iter__(self) -> Iterator[Example]:
+        return (example for place, example in self._read() if place not in self._apart)
+
+    def take_out(self, places: Iterable[int]) -> dict[int, Example]:
+        """The examples at some places, which are left out from now on."""
+        self._apart = frozenset(places)
+        return {place: example for place, example in self._read() if place in self._apart}
+
+    def _read(self) -> Iterator[tuple[int, Example]]:
+        ledger, self._ledger = self._ledger, None
+        count = 0
+        for count, example in enumerate(_examples(self._recipe, self._recipe.data.train, ledger), start=1):
+            yield count - 1, example
+        if self._count not in (None, count):
+            raise DataError(
+                f"the training data has changed while it was read: there were {self._count:,} examples, and now there "
+                f"are {count:,}. Give the same command again"
+            )
+        self._count = count
 
 
 def prepare_run(recipe: Recipe, folder: RunFolder) -> Prepared:
@@ -110,31 +147,23 @@ def write_prepared(prepared: Prepared, folder: RunFolder) -> None:
 
 def read_sets(
     recipe: Recipe, ledger: Ledger
-) -> tuple[list[Example], list[Example], list[Example], dict[str, list[Example]]]:
+) -> tuple[TrainingExamples, list[Example], list[Example], dict[str, list[Example]]]:
     """Training, validation and test examples; what the recipe does not name is split off the training data."""
     section = recipe.data
-    train = examples_of(recipe, section.train, ledger)
-    named = [None if paths is None else examples_of(recipe, paths, ledger) for paths in (section.valid, section.test)]
-    valid, test = named
-    if valid is not None and test is not None:
+    train = TrainingExamples(recipe, ledger)
+    texts = (_text(section, example) for example in train)
+    if section.valid is not None and section.test is not None:
+        for _ in texts:  # what is wrong with a line is told before anything is made of the others
+            pass
+        valid, test = (examples_of(recipe, paths, ledger) for paths in (section.valid, section.test))
         return train, valid, test, {}
-    split = split_off(
-        [_text(section, example) for example in train],
-        share=section.split,
-        seed=recipe.seed,
-        minimum=SPLIT_MINIMUM,
-        maximum=SPLIT_MAXIMUM,
-    )
-    kept, written = set(split.train.tolist()), {}
-    if valid is None:
-        valid = written["valid"] = [train[index] for index in split.valid]
-    else:
-        kept.update(split.valid.tolist())
-    if test is None:
-        test = written["test"] = [train[index] for index in split.test]
-    else:
-        kept.update(split.test.tolist())
-    return [train[index] for index in sorted(kept)], valid, test, written
+    split = split_off(texts, share=section.split, seed=recipe.seed, minimum=SPLIT_MINIMUM, maximum=SPLIT_MAXIMUM)
+    parts = (("valid", section.valid, split.valid), ("test", section.test, split.test))
+    apart = {name: places.tolist() for name, paths, places in parts if paths is None}
+    taken = train.take_out(place for places in apart.values() for place in places)
+    written = {name: [taken[place] for place in places] for name, places in apart.items()}
+    valid, test = (written[name] if paths is None else examples_of(recipe, paths, ledger) for name, paths, _ in parts)
+    return train, valid, test, written
 
 
 def _text(section: DataSection, example: Example) -> str:
@@ -155,10 +184,21 @@ def _write_examples(path: Path, examples: Sequence[Example]) -> None:
     replace_file(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _texts(recipe: Recipe, folder: RunFolder, train: Sequence[Example]) -> Texts:
+class Side(Iterable[str]):
+    """The texts of one side of examples, however often they are gone through."""
+
+    def __init__(self, examples: Iterable[Example], name: str) -> None:
+        self._examples = examples
+        self._name = name
+
+    def __iter__(self) -> Iterator[str]:
+        return (example.fields[self._name] for example in self._examples)
+
+
+def _texts(recipe: Recipe, folder: RunFolder, train: Iterable[Example]) -> Texts:
     if all((folder.path / f"{name}.json").is_file() for name in text_names(recipe)):
         return load_texts(recipe, folder.path)
-    sources, targets = [one.source for one in train], [one.target for one in train]
+    sources, targets = Side(train, "source"), Side(train, "target")
     texts = start_texts(recipe, lambda rest: train_texts(rest, sources, targets))
     texts.save(folder.path)
     return texts
@@ -175,7 +215,7 @@ def _store(
     collation: Collation,
     text_key: Sequence[str],
     name: str,
-    examples: Sequence[Example],
+    examples: Iterable[Example],
     ledger: Ledger,
 ) -> Store:
     section = recipe.data

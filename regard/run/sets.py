@@ -35,7 +35,7 @@ def read_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None)
     """Examples of one file of pairs, or of two parallel files, read as `set_layout` says."""
     layout = set_layout(recipe, files)
     examples = _examples(recipe, files, layout, ledger)
-    return beside_files(examples) if recipe.reads_pictures and not layout.split_off else list(examples)
+    return list(beside_files(examples) if recipe.reads_pictures and not layout.split_off else examples)
 
 
 def stream_set(recipe: Recipe, files: Sequence[str], ledger: Ledger | None = None) -> Iterator[Example]:

@@ -50,10 +50,10 @@ def train_model(texts: Iterable[str], *, unit: str, size: int, minimum_count: in
             f"text.size is {size}, but unit {unit} needs {smallest} or more: all 256 bytes have an id, so that every "
             "text can be written; choose a larger size, or unit character"
         )
-    kept_texts = list(texts)
     size -= len(whole)
-    alphabet = _alphabet(kept_texts, room=(size - FIRST_FREE - 256) // 2, minimum_count=minimum_count)
-    stretches = Counter(_stretches(kept_texts, alphabet)) or Counter([" "])
+    counted = _counted(texts, whole_lines=unit != "bpe")
+    alphabet = _alphabet(counted, room=(size - FIRST_FREE - 256) // 2, minimum_count=minimum_count)
+    stretches = _stretches(counted, alphabet) or Counter([" "])
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=_counted_words(stretches) if unit == "bpe" else _lines(stretches),
@@ -92,12 +92,25 @@ def _whole_piece(word: str) -> bytes:
     return b"\x0a" + bytes([len(piece)]) + piece
 
 
-def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[str]:
-    """The characters that may be part of pieces: the space, and the most frequent others."""
+def _counted(texts: Iterable[str], *, whole_lines: bool) -> Counter[str]:
+    """How often there is each line, or each word with the space before it, which is all that BPE looks at.
+
+    A text begins with a space, as it does when encoded. There are far fewer different words than texts.
+    """
     counts: Counter[str] = Counter()
     for text in texts:
         to_bytes(text)
-        counts.update(text)
+        if text:
+            counts.update([f" {text}"] if whole_lines else _WORD.findall(f" {text}"))
+    return counts
+
+
+def _alphabet(counted: Mapping[str, int], *, room: int, minimum_count: int) -> list[str]:
+    """The characters that may be part of pieces: the space, and the most frequent others."""
+    counts: Counter[str] = Counter()
+    for text, count in counted.items():
+        for character in text:
+            counts[character] += count
     for character in re.findall(f"[{APART} ]", "".join(counts)):
         del counts[character]
     alphabet = [" "]
@@ -110,15 +123,18 @@ def _alphabet(texts: Sequence[str], *, room: int, minimum_count: int) -> list[st
     return alphabet
 
 
-def _stretches(texts: Sequence[str], alphabet: Sequence[str]) -> Iterator[str]:
-    """The stretches of texts that consist of the alphabet; a text begins with a space, as it does when encoded.
+def _stretches(counted: Mapping[str, int], alphabet: Sequence[str]) -> Counter[str]:
+    """The stretches that consist of the alphabet, with their counts.
 
     Long ones are cut before a space, where no piece is lost.
     """
     outside = re.compile(f"[^{re.escape(''.join(alphabet))}]+")
-    for text in texts:
-        for stretch in outside.split(f" {text}" if text else ""):
-            yield from _SHORT.findall(stretch)
+    found: Counter[str] = Counter()
+    for text, count in counted.items():
+        for stretch in outside.split(text):
+            for short in _SHORT.findall(stretch):
+                found[short] += count
+    return found
 
 
 def _counted_words(stretches: Mapping[str, int]) -> Iterator[str]:

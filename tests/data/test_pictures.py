@@ -136,11 +136,11 @@ def test_the_limit_of_length_is_not_for_pictures_but_items_are_counted(tmp_path:
 def test_paths_are_told_from_the_folder_of_their_file(tmp_path: Path) -> None:
     sources = ["p.png", "q/../p.png\tx//y", "/p.png", "", "\tx"]
     examples = [Example({"source": one, "target": "t", "gold": "g"}, Place("a/b.tsv", 1)) for one in sources]
-    found = beside_files(examples)
+    found = list(beside_files(examples))
     assert [one.source for one in found] == ["a/p.png", "a/q/../p.png\tx//y", "/p.png", "", "\tx"]
     assert all((one.target, one.fields["gold"], one.place) == ("t", "g", Place("a/b.tsv", 1)) for one in found)
-    standard = beside_files([Example({"source": "p.png", "target": ""}, Place("<stdin>", 1))])
-    assert Path(standard[0].source) == Path("p.png")
+    (standard,) = beside_files([Example({"source": "p.png", "target": ""}, Place("<stdin>", 1))])
+    assert Path(standard.source) == Path("p.png")
 
 
 def test_the_key_follows_from_what_pictures_are(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Long inputs in little memory: many lines, and one line of ten megabytes."""
+"""Long inputs in little memory: many lines, and one line of ten megabytes, predicted and prepared for training."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -59,6 +60,51 @@ def test_two_hundred_thousand_lines(copying: Model, tmp_path: Path, tally: Tally
     growth = through(copying, written(tmp_path / "many.txt", 200_000), 200_000)
     assert growth <= GROWTH
     tally("D4", lines=200_000, megabytes_grown=growth / 2**20)
+
+
+PREPARING = """
+import resource, sys
+from pathlib import Path
+from regard.recipe.read import recipe_from
+from regard.run.folder import RunFolder
+from regard.run.preparation import prepare_run
+
+def most():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+for name, unit in (("few", "bpe"), ("many", sys.argv[2])):
+    if name == "many":
+        before = most()
+    folder = Path(sys.argv[1])
+    (folder / f"run-{name}").mkdir()
+    settings = {"data": {"train": str(folder / f"{name}.tsv")}, "text": {"unit": unit, "size": 400}}
+    prepared = prepare_run(recipe_from(settings, name="a recipe"), RunFolder(folder / f"run-{name}"))
+print(len(prepared.train), most() - before)
+"""
+
+
+def pairs_written(path: Path, count: int) -> Path:
+    """Pairs that are all different, of few words."""
+    words = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(count):
+            text = " ".join(words[number * 7919 // 100**place % 100] for place in range(8))
+            file.write(f"{text}\t{text} {text}\n")
+    return path
+
+
+@pytest.mark.parametrize("unit", ["bpe", "word", "character"])
+def test_preparation_holds_no_corpus(tmp_path: Path, unit: str, tally: Tally) -> None:
+    """Pairs of 9 MB are 40 MB as Python has them; what is kept of each is far less."""
+    pairs_written(tmp_path / "few.tsv", 2_000)
+    size = pairs_written(tmp_path / "many.tsv", 60_000).stat().st_size
+    environment = {**os.environ, "REGARD_CACHE": str(tmp_path / "cache")}
+    call = [sys.executable, "-c", PREPARING, str(tmp_path), unit]
+    told = subprocess.run(call, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    pairs, grown = int(told[0]), int(told[1]) * 2**10
+    assert pairs == 58_000
+    assert grown < size, f"{grown / 2**20:.0f} MB for a file of {size / 2**20:.0f} MB"
+    tally("D4", pairs_prepared=pairs)
 
 
 @pytest.mark.parametrize("text", ["a b c d ", "h", "a\tb"], ids=["words", "one word", "tabs"])

@@ -10,7 +10,7 @@ import torch
 import yaml
 
 import regard
-from regard.data import read_examples
+from regard.data import Ledger, read_examples
 from regard.errors import BusyError, DataError, RecipeError, UsageError
 from regard.insight import Reading
 from regard.recipe import parse_recipe
@@ -18,6 +18,7 @@ from regard.report import read_log
 from regard.run.api import recipe_for
 from regard.run.folder import RunFolder
 from regard.run.model import Model
+from regard.run.preparation import read_sets
 from regard.run.training import Trained, train
 from regard.training import Event, Started, Validated, average, load_weights, weights
 from tests.toys import toy_pairs, toy_recipe, toy_sources, write_jsonl, write_tsv
@@ -309,6 +310,28 @@ def test_only_what_is_not_given_is_split_off(tmp_path: Path, pairs: Path) -> Non
         assert (folder / "data" / f"{other}.jsonl").exists()
         assert not (folder / "data" / f"{name}.jsonl").exists()
         assert "100 pairs" in (folder / "README.md").read_text()
+
+
+def test_training_data_is_read_again_and_told_of_once(tmp_path: Path) -> None:
+    pairs = write_tsv(tmp_path / "pairs.tsv", toy_pairs(60))
+    with pairs.open("ab") as file:
+        file.write(b"only one column\n\xff\tb\n")
+    ledger = Ledger()
+    pairs_read, valid, test, split = read_sets(toy_recipe(tmp_path / "run", pairs, "data.bad_lines=skip"), ledger)
+    told = ledger.summary()
+    assert sum(ledger.counts.values()) == 2
+    first, second = list(pairs_read), list(pairs_read)
+    assert first == second
+    assert len(first) == 60 - len(valid) - len(test)
+    apart = [*valid, *test]
+    assert split == {"valid": valid, "test": test}
+    assert not {one.source for one in apart} & {one.source for one in first}
+    assert sorted(one.place.line for one in (*first, *apart)) == list(range(1, 61))
+    assert ledger.summary() == told
+    with pairs.open("ab") as file:
+        file.write(b"a\tA\n")
+    with pytest.raises(DataError, match="has changed while it was read: there were 60 examples, and now there are 61"):
+        list(pairs_read)
 
 
 def test_links_that_cannot_be_are_found_before_training(tmp_path: Path) -> None:
