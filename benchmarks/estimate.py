@@ -1,12 +1,13 @@
 """How well `regard estimate` tells time and memory: five recipes, one of them also in half precision, are estimated and
 then trained.
 
-    python benchmarks/estimate.py            about nine minutes on two idle cores; writes docs/performance_growth.md
+    python benchmarks/estimate.py            15 minutes on two idle cores; writes docs/performance_growth.md
     python benchmarks/estimate.py --cpu      CPU seconds on one thread instead of wall time, for a busy machine
     python benchmarks/estimate.py acceptor   these recipes only; of others what was measured last is shown
     python benchmarks/estimate.py --page     only write the table again, from estimate.json
 
-Recipes are those of recipes/, cut to about a minute each by their number of steps. Estimate and training run in a fresh
+Recipes are those of recipes/, cut to about two minutes each by their number of steps, and trials are
+short beside that. Estimate and training run in a fresh
 process each, as the commands do, and in the same folder with the same cache.
 """
 
@@ -26,12 +27,12 @@ ROOT = HERE.parent
 FIGURES = HERE / "estimate.json"
 PAGE = ROOT / "docs/performance_growth.md"
 STEPS = {
-    "vaswani2017_tiny": 200,
-    "vaswani2017_tiny:bfloat16": 300,
-    "bahdanau2015": 300,
-    "luong2015_dot": 800,
-    "gpt_tiny": 400,
-    "acceptor": 1200,
+    "vaswani2017_tiny": 1200,
+    "vaswani2017_tiny:bfloat16": 3000,
+    "bahdanau2015": 1500,
+    "luong2015_dot": 4000,
+    "gpt_tiny": 2500,
+    "acceptor": 8000,
 }
 """By recipe, and the precision behind a colon where it is another than the recipe's."""
 
@@ -125,6 +126,7 @@ def told(row: Mapping[str, Any]) -> str:
     """One row of the table."""
     name, _, precision = row["recipe"].partition(":")
     cells = [f"`{name}`{f', {precision}' if precision else ''}", f"{row['steps']:,}"]
+    cells.append(f"{row['estimated']['trial']:,.0f} s")
     for what, unit, label in (("seconds", 1.0, "s"), ("memory", 1e6, "MB")):
         cells += [f"{row[side][what] / unit:,.0f} {label}" for side in ("estimated", "trained")]
         cells.append(f"{ratio(row, what) - 1:+.0%}")
@@ -140,8 +142,8 @@ def table(record: Mapping[str, Any]) -> str:
         f"Measured by `python benchmarks/estimate.py`: {kind}, trials of at most {record['seconds']:g} s, "
         f"{record['machine']}. The estimate that is furthest off is off by {off:.0%}; the bound is {BOUND:.0%}.",
         "",
-        "| recipe | steps | time estimated | time taken | off by | memory estimated | memory taken | off by |",
-        "|---|---|---|---|---|---|---|---|",
+        "| recipe | steps | trial | time estimated | time taken | off by | memory estimated | memory taken | off by |",
+        "|---|---|---|---|---|---|---|---|---|",
         *(told(row) for row in rows),
     ]
     return "\n".join(lines)
@@ -159,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", default=list(STEPS), help="names of recipes; five if left out")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs/estimate", help="where data and runs are kept")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each trial")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each trial")
     parser.add_argument("--threads", type=int, default=None, help="of torch; all cores, with --cpu one")
     parser.add_argument("--cpu", action="store_true", help="measure CPU time")
     parser.add_argument("--share", type=float, default=1.0, help="part of the steps, to try this script")

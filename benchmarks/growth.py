@@ -13,10 +13,12 @@ import argparse
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
 import tracemalloc
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -156,18 +158,19 @@ def sentences(count: int) -> list[tuple[str, str]]:
 
 def preparing(count: int) -> Pass:
     """Read, split off, learn the words, encode, store: what a training does with its pairs before it begins."""
-    home = tempfile.TemporaryDirectory()
-    path = Path(home.name) / "pairs.tsv"
+    home = tempfile.mkdtemp()
+    path = Path(home) / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in sentences(count)), encoding="utf-8")
     recipe = recipe_from({"data": {"train": str(path)}, "text": {"unit": "word", "size": VOCABULARY}}, name="growth")
 
     def run() -> None:
         with (
-            tempfile.TemporaryDirectory(dir=home.name) as place,
+            tempfile.TemporaryDirectory(dir=home) as place,
             patch.dict(os.environ, REGARD_CACHE=str(Path(place) / "cache")),
         ):
             prepare_run(recipe, RunFolder(Path(place)))
 
+    weakref.finalize(run, shutil.rmtree, home)
     return run
 
 

@@ -102,7 +102,7 @@ class TrainingSection(Section):
         False, description="Layers compute again in the backward pass what they would keep: less memory, more time."
     )
     compile: bool = Field(
-        False, description="Let torch compile Transformer layers; needs a C++ compiler, pays in long runs."
+        False, description="Let torch compile Transformer layers; needs a C++ compiler. Measure first whether it pays."
     )
     tensorboard: bool = Field(False, description="Also write what TensorBoard shows, into the run folder.")
     freeze: tuple[str, ...] = Field(

@@ -66,10 +66,10 @@ def test_estimates_are_shown_beside_what_was(estimates: ModuleType, tmp_path: Pa
     row = {
         "recipe": "tiny",
         "steps": 1200,
-        "estimated": {"seconds": 66.0, "memory": 570e6},
+        "estimated": {"seconds": 66.0, "memory": 570e6, "trial": 10.2},
         "trained": {"seconds": 60.0, "memory": 600e6},
     }
-    assert estimates.told(row) == "| `tiny` | 1,200 | 66 s | 60 s | +10% | 570 MB | 600 MB | -5% |"
+    assert estimates.told(row) == "| `tiny` | 1,200 | 10 s | 66 s | 60 s | +10% | 570 MB | 600 MB | -5% |"
     assert estimates.told({**row, "recipe": "tiny:bfloat16"}).startswith("| `tiny`, bfloat16 | 1,200 |")
     path = tmp_path / "page.md"
     path.write_text("a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n", encoding="utf-8")
