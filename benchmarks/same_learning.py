@@ -1,6 +1,6 @@
 """Whether what makes training fast changes what is learned: one training in several ways, their losses side by side.
 
-    python benchmarks/same_learning.py            about 25 minutes on two cores; goes on where it stopped
+    python benchmarks/same_learning.py            about an hour on two cores; goes on where it stopped
     python benchmarks/same_learning.py --page     no training: write the table of docs/training.md again
 
 Model A of benchmarks/speed.py on Multi30k, English to German, judged on validation data. Each way drops numbers of its
@@ -24,11 +24,12 @@ from peers.logs import records_of
 from peers.shapes import SHAPES
 
 from regard.files import replace_file
+from regard.metrics.spread import spread
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES, PAGE = ROOT / "benchmarks/same_learning.json", ROOT / "docs/training.md"
 BEGIN, END = "<!-- ways -->", "<!-- /ways -->"
-STEPS, SEEDS = 500, (1, 2)
+STEPS, SEEDS = 500, (1, 2, 3, 4, 5)
 PLAIN = "torch's kernels, single precision"
 WAYS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
     PLAIN: ({"REGARD_KERNELS": "off"}, {"lanes": 1, "precision": "float32"}),
@@ -74,6 +75,13 @@ def of_seeds(runs: Sequence[Mapping[str, Any]], name: str) -> str:
     return f"{statistics.mean(values):.{3 if name == 'validation' else 1}f}"
 
 
+def against(runs: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]], name: str) -> str:
+    """The mean of what lies between runs with the same seed, with its interval."""
+    found = spread([one[name] - two[name] for one, two in zip(runs, plain, strict=True)])
+    digits = 3 if name == "validation" else 1
+    return f"{found.mean:+.{digits}f}" + ("" if found.reach is None else f" ± {found.reach:.{digits}f}")
+
+
 def table(record: Mapping[str, Any]) -> str:
     plain = record["ways"][PLAIN]
     seeds = apart(plain[0]["losses"], plain[1]["losses"])
@@ -81,15 +89,18 @@ def table(record: Mapping[str, Any]) -> str:
         "Measured by `python benchmarks/same_learning.py`: model A of [performance.md](performance.md), "
         f"{record['steps']} steps, {len(plain)} seeds. Two seeds of the plain way lie {seeds:.3f} apart (√ of the mean "
         "square of what is between their losses, step by step), and their BLEU "
-        f"{abs(plain[0]['BLEU'] - plain[1]['BLEU']):.1f}.",
+        f"{abs(plain[0]['BLEU'] - plain[1]['BLEU']):.1f}; ± is the 95 % interval of a mean over seeds (Student's t).",
         "",
-        "| way | losses apart from the plain way's with the same seed | validation loss | validation BLEU |",
-        "|---|---|---|---|",
+        "| way | losses apart from the plain way's with the same seed | validation loss | against the plain way | "
+        "validation BLEU | against the plain way |",
+        "|---|---|---|---|---|---|",
     ]
     for way, runs in record["ways"].items():
         pairs = zip(runs, plain, strict=True)
         between = "" if way == PLAIN else ", ".join(f"{apart(one['losses'], two['losses']):.3f}" for one, two in pairs)
-        cells = [of_seeds(runs, name) for name in ("validation", "BLEU")]
+        cells = []
+        for name in ("validation", "BLEU"):
+            cells += [of_seeds(runs, name), "" if way == PLAIN else against(runs, plain, name)]
         lines.append(f"| {way} | {between} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
