@@ -102,13 +102,14 @@ def choose(figures: Figures, found: DetectedFormat, paths: Sequence[Path]) -> Lo
     short = (
         units.target == "character" or figures.target.median_words <= rules.SHORT_WORDS or units.source == "character"
     )
+    sentences = rule is rules.SENTENCES and units.target == "bpe" and not short
     recipe: dict[str, object] = {
         "task": "inflection" if inflection else "translation",
         "run": f"runs/{_run_name(paths)}",
         "data": _data(figures, found, paths, reasons),
         "text": _text(units),
-        "model": _model(rule, units, tokens, reasons),
-        "training": _training(rule, tokens, short, reasons),
+        "model": _model(rule, units, tokens, reasons, sentences=sentences),
+        "training": _training(rule, tokens, reasons, short=short, sentences=sentences),
     }
     _limit_lengths(recipe, figures, units, reasons)
     recipe["evaluation"] = _evaluation(short, reasons)
@@ -254,7 +255,9 @@ def _text(units: Units) -> dict[str, object]:
     return text
 
 
-def _model(rule: rules.SizeRule, units: Units, tokens: float, reasons: list[str]) -> dict[str, object]:
+def _model(
+    rule: rules.SizeRule, units: Units, tokens: float, reasons: list[str], *, sentences: bool
+) -> dict[str, object]:
     plain = units.target == "word" and units.source == "word"
     layers = min(rule.layers, rules.WORD_LAYERS) if plain else rule.layers
     dropout = min(rule.dropout, rules.WORD_DROPOUT) if plain else rule.dropout
@@ -263,7 +266,7 @@ def _model(rule: rules.SizeRule, units: Units, tokens: float, reasons: list[str]
         f"a Transformer of width {rule.width} with {layers} layers and dropout {dropout}, because there are about "
         f"{tokens:,.0f} target {_PLURALS[units.target]}{also}"
     )
-    side = {"kind": "transformer", "heads": rule.heads}
+    side = {"kind": "transformer", "heads": rule.heads, **(rules.SENTENCE_SIDES if sentences else {})}
     return {
         "width": rule.width,
         "layers": layers,
@@ -274,24 +277,32 @@ def _model(rule: rules.SizeRule, units: Units, tokens: float, reasons: list[str]
     }
 
 
-def _training(rule: rules.SizeRule, tokens: float, short: bool, reasons: list[str]) -> dict[str, object]:
-    every = max(rule.steps // rules.VALIDATIONS, 1)
-    times = rule.steps * rule.batch_tokens / tokens
-    reasons.append(
-        f"at most {rule.steps:,} steps of {rule.batch_tokens:,} tokens, about {times:,.0f} times the data, ending "
-        f"after {rules.PATIENCE} validations without a gain"
-    )
-    return {
+def _training(
+    rule: rules.SizeRule, tokens: float, reasons: list[str], *, short: bool, sentences: bool
+) -> dict[str, object]:
+    training: dict[str, object] = {
         "steps": rule.steps,
         "batch_tokens": rule.batch_tokens,
         "learning_rate": rules.LEARNING_RATE,
         "warmup": rule.warmup,
-        "validate_every": every,
+        "validate_every": max(rule.steps // rules.VALIDATIONS, 1),
         "patience": rules.PATIENCE,
         "select": "exact" if short else "loss",
         "average": 1 if short else rules.AVERAGE,
         **rules.MEASURED,
+        **(rules.SENTENCE_TRAINING if sentences else {}),
     }
+    steps = rules.SENTENCE_TRAINING["steps"] if sentences else rule.steps
+    assert isinstance(steps, int)
+    end = (
+        "with a learning rate that falls to 0 at their end, as on Multi30k"
+        if sentences
+        else f"ending after {rules.PATIENCE} validations without a gain"
+    )
+    many = "" if sentences else "at most "
+    times = steps * rule.batch_tokens / tokens
+    reasons.append(f"{many}{steps:,} steps of {rule.batch_tokens:,} tokens, about {times:,.0f} times the data, {end}")
+    return training
 
 
 def _limit_lengths(recipe: dict[str, object], figures: Figures, units: Units, reasons: list[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from math import inf
+from pathlib import Path
 from statistics import median_low
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from regard.data.example import Example, Place
 from regard.errors import DataError, RegardError, UsageError
-from regard.recipe import dump_recipe, look, parse_recipe, rules
+from regard.recipe import dump_recipe, load_recipe, look, parse_recipe, rules
 from regard.recipe.measure import measure, overlap, quantile
 
 
@@ -160,6 +161,18 @@ def test_the_chosen_recipe_can_be_saved(tmp_path):
     assert parse_recipe(dump_recipe(recipe), "r") == recipe
 
 
+def test_sentences_of_the_size_of_multi30k_get_its_recipe(tmp_path):
+    draw = random.Random(1)
+    types = ["".join(draw.choices("abcdefgh", k=5)) for _ in range(9000)]
+    sides = [[" ".join(draw.choices(types, k=18)) for _ in range(20_000)] for _ in range(2)]
+    looked = look(write(tmp_path / "a.tsv", zip(*sides, strict=True)))
+    known = load_recipe(Path(__file__).parents[2] / "recipes/multi30k/ende_tiny_short.yaml")
+    assert (looked.recipe.text, looked.recipe.model) == (known.text, known.model)
+    same = {"optimizer": "adam", "threads": None}  # without a decay of weights both are one
+    assert looked.recipe.training.model_copy(update=same) == known.training
+    assert any("falls to 0 at their end, as on Multi30k" in reason for reason in looked.reasons)
+
+
 def test_rules_cover_everything_and_rise():
     for column in ([rule.tokens for rule in rules.SIZES], [rule.words for rule in rules.SUBWORDS]):
         assert column == sorted(set(column))
@@ -168,6 +181,7 @@ def test_rules_cover_everything_and_rise():
     assert rules.size_rule(0) is rules.SIZES[0]
     assert rules.size_rule(1e12) is rules.SIZES[-1]
     assert rules.subword_rule(400_001).size == 6000
+    assert rules.subword_rule(700_001).size == 10_000
 
 
 @given(st.lists(st.integers(0, 50), min_size=1))
