@@ -132,14 +132,15 @@ def test_a_large_file_makes_its_engine(regard, run, tmp_path, monkeypatch):
     copy = shutil.copytree(run, tmp_path / "run")
     lines = tmp_path / "lines"
     lines.write_text("a b c d e f\n" * 20)
-    for options in (["--stochastic"], ["--forbid", "A"], ["--at-once"], ["--workers", "1"], ["--engine", "torch"]):
+    for options in (["--stochastic"], ["--at-once"], ["--workers", "1"], ["--engine", "torch"]):
         assert regard("predict", copy, lines, *options).code == 0
         assert not (copy / "engine.bin").exists()
-    drawn = regard("predict", copy, lines, "--sample", "--engine", "torch")
-    made = regard("predict", copy, lines, "--sample")
-    assert f"regard: made {copy / 'engine.bin'}" in made.err
-    assert made.out == drawn.out
-    (copy / "engine.bin").unlink()
+    for options in (["--sample"], ["--forbid", "A"], ["--force", "B C"]):
+        expected = regard("predict", copy, lines, *options, "--engine", "torch")
+        made = regard("predict", copy, lines, *options)
+        assert f"regard: made {copy / 'engine.bin'}" in made.err
+        assert made.out == expected.out
+        (copy / "engine.bin").unlink()
     first = regard("predict", copy, lines, "--beam", "1")
     assert f"regard: made {copy / 'engine.bin'}" in first.err
     again = regard("predict", copy, lines, "--beam", "1")
