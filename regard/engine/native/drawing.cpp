@@ -31,8 +31,8 @@ bool Drawing::take(const float* logits, double normaliser, const std::vector<flo
   logits_ = logits;
   normaliser_ = normaliser;
   float top = *std::max_element(largest.begin(), largest.end());
-  if (!(top > -INFINITY)) return false;
   best_ = static_cast<double>(static_cast<float>(static_cast<double>(top) - normaliser));
+  if (!(best_ > -INFINITY)) return false;  // nothing may come, or nothing that is possible in single precision
   shares_.clear();
   listed_ = sampling_.top_k.has_value();
   if (listed_)
