@@ -45,6 +45,10 @@ KERNELS: Final = {
     "training_avx2": ["-mavx2", "-mfma"],
     "training_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
     "training_avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mfma"],
+    "training_amx_bf16": [
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mfma"),
+        *("-mamx-tile", "-mamx-bf16"),
+    ],
 }
 """Instructions that a source may use beyond those that every processor of its kind has."""
 

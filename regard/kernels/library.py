@@ -1,7 +1,7 @@
 """The library of kernels: found, loaded once, and described to ctypes. Calls hold no lock of Python's.
 
-`REGARD_KERNELS` in the environment says `off`, or which kernels are used (`avx512_bf16`, `avx512`, `avx2`, `portable`)
-where the best ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where
+`REGARD_KERNELS` in the environment says `off`, or which kernels are used (`amx_bf16`, `avx512_bf16`, `avx512`, `avx2`,
+`portable`) where the best ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where
 that is not found, and in processes that were forked, one thread does all of them. What is computed does not depend on
 that.
 """
@@ -24,7 +24,7 @@ SETTING: Final = "REGARD_KERNELS"
 WHERE: Final = "REGARD_KERNELS_LIBRARY"
 """In the environment: another library than the one of this package, say one with sanitizers."""
 
-SETS: Final = ("avx512_bf16", "avx512", "avx2", "portable")
+SETS: Final = ("amx_bf16", "avx512_bf16", "avx512", "avx2", "portable")
 
 _TELL: Final = (
     "regard_attention",

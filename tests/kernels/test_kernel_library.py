@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_library_is_told(
     loaded.cache_clear()
     with pytest.warns(RuntimeWarning, match="torch does without"):
         told = available()
-    sets = "avx512_bf16, avx512, avx2, portable"
+    sets = "amx_bf16, avx512_bf16, avx512, avx2, portable"
     assert told == f"REGARD_KERNELS is 'fast', which is none of off, {sets}"
     monkeypatch.setattr(library_module, "SETS", ("fast",))
     loaded.cache_clear()

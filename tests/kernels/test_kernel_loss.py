@@ -96,7 +96,7 @@ def test_what_does_not_learn_has_no_gradient(frozen: int) -> None:
 
 
 def test_threads_change_nothing() -> None:
-    projection, labels = drawn(400, 96, 1000, bias=True)
+    projection, labels = drawn(400, 96, 1000, bias=True, scale=0.5)
     alone = in_half(projection, labels, 0.1)
     before = torch.get_num_threads()
     try:

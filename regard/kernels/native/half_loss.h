@@ -2,9 +2,8 @@
 // cache. A logit becomes e = exp(logit - that of the label) as soon as it is there, and is never written as anything
 // else. The sum of e divides afterwards what was made of it, and the label's share of errors is added apart.
 //
-// Shapes: R rows, C of them at a time, D width, V vocabulary.
+// Shapes: R rows, C = LOSS_ROWS of them at a time, D width, V vocabulary.
 
-static constexpr int64_t LOSS_ROWS = 120;      // C
 static constexpr int64_t LOSS_PANELS = 4;      // of e that are made before the gradient for features is made of them
 static constexpr float LOG2_E = 1.44269504088896341f;
 static constexpr float NOTHING = -1e30f;  // the bias of padding
@@ -91,9 +90,9 @@ static void make_powers(const LossRoom& room, int64_t from, int64_t to, int64_t 
   Half* powers = reinterpret_cast<Half*>(room.powers_of(panel));
   by_tiles(to - from, [&](auto tall, int64_t tile) {
     int64_t first = from + tile;
-    Sums<decltype(tall)::rows> sums;
+    auto sums = sums_of(tall);
     sums.clear();
-    add_pairs(room.pairs, Left{room.rows + first * room.pairs, room.pairs, 1}, right, sums);
+    add_pairs(room.pairs, row_left(room.rows + first * room.pairs, room.pairs), right, sums);
     sums.end([&](int r, int c, __m512 sum) __attribute__((always_inline)) {
       __m512 shift = _mm512_loadu_ps(room.shift + panel * PANEL + 16 * c);
       shift = _mm512_sub_ps(shift, _mm512_set1_ps(room.reference[first + r] * LOG2_E));
@@ -112,14 +111,14 @@ static void add_for_features(const Loss& asked, const LossRoom& room, int64_t st
     Edge edge(asked.width - part * PANEL);
     by_tiles(to - from, [&](auto tall, int64_t tile) {
       float* out = asked.of_features + (start + from + tile) * asked.width + part * PANEL;
-      Sums<decltype(tall)::rows> sums;
+      auto sums = sums_of(tall);
       if (first)
         sums.load(out, asked.width, edge);
       else
         sums.clear();
       for (int64_t panel = first; panel < last; ++panel) {
         int64_t pair = panel * PANEL / 2;
-        Left left = {room.powers_of(panel) + (from + tile) * PANEL / 2, PANEL / 2, 1};
+        Left left = row_left(room.powers_of(panel) + (from + tile) * PANEL / 2, PANEL / 2);
         const Pair* right = room.zipped + (part * room.depth + pair) * PANEL;
         add_pairs(smaller(PANEL / 2, room.depth - pair), left, right, sums);
       }
@@ -131,6 +130,7 @@ static void add_for_features(const Loss& asked, const LossRoom& room, int64_t st
 // The loss of rows of the chunk that starts at a row, and their gradients: (Σ e W) / Σ e, plus what all begin with, less the label's share.
 static void loss_rows(const Loss& asked, int64_t start, int64_t from, int64_t to, uint32_t* at) {
   LossRoom room(asked, at);
+  Tiles tiles;
   lay_rows(asked.features + (start + from) * asked.width, asked.width, to - from, asked.width,
            room.rows + from * room.pairs);
   for (int64_t row = from; row < to; ++row) {
@@ -179,16 +179,16 @@ static void loss_scale(const Loss& asked, int64_t start, int64_t count, uint32_t
 // Adds eᵀ X / Σ e of a panel of the vocabulary to the gradient for its weights.
 static void add_for_weight(const Loss& asked, const LossRoom& room, int64_t start, int64_t count, int64_t panel) {
   alignas(64) Pair turned[LOSS_ROWS / 2 * PANEL];
-  zip_panel(reinterpret_cast<const Half*>(room.powers_of(panel)), PANEL, count, PANEL, turned);
+  lay_columns(reinterpret_cast<const Half*>(room.powers_of(panel)), PANEL, count, PANEL, turned);
   int64_t words = smaller(PANEL, asked.vocabulary - panel * PANEL), width = asked.width;
   for (int64_t part = 0; part < room.across; ++part) {
     Edge edge(width - part * PANEL);
     const Pair* right = room.scaled + part * LOSS_ROWS / 2 * PANEL;
     by_tiles(words, [&](auto tall, int64_t row) {
       float* out = asked.of_weight + (panel * PANEL + row) * width + part * PANEL;
-      Sums<decltype(tall)::rows> sums;
+      auto sums = sums_of(tall);
       sums.load(start ? out : asked.even_of_weight + part * PANEL, start ? width : 0, edge);
-      add_pairs(pairs_of(count), Left{turned + row, 1, PANEL}, right, sums);
+      add_pairs(pairs_of(count), column_left(turned, pairs_of(count), row), right, sums);
       sums.save(out, width, edge);
     });
   }
@@ -208,6 +208,7 @@ static void add_for_bias(const Loss& asked, const LossRoom& room, int64_t start,
 // Adds to the gradients of words in some panels what `count` rows from `start` on have to do with them.
 static void loss_words(const Loss& asked, int64_t start, int64_t count, int64_t from, int64_t to, uint32_t* at) {
   LossRoom room(asked, at);
+  Tiles tiles;
   for (int64_t panel = from; panel < to; ++panel) {
     if (asked.of_weight) add_for_weight(asked, room, start, count, panel);
     if (asked.of_bias) add_for_bias(asked, room, start, count, panel);

@@ -3,7 +3,6 @@
 // Shapes: R rows, K inputs, N outputs.
 
 static constexpr int64_t ROWS_AT_ONCE = 48;     // of a left factor, narrowed into the nearest cache
-static constexpr int64_t SUMMED_AT_ONCE = 256;  // rows that are summed up before sums go back to memory
 
 static int64_t packed_room(const Product& asked) { return panels_of(asked.columns) * pairs_of(asked.inner) * PANEL; }
 
@@ -38,9 +37,9 @@ static void multiply_laid(const Product& asked, const Pair* left, int64_t rows, 
     const Pair* right = packed + panel * pairs * PANEL;
     Edge edge(asked.columns - panel * PANEL);
     by_tiles(rows, [&](auto tall, int64_t row) {
-      Sums<decltype(tall)::rows> sums;
+      auto sums = sums_of(tall);
       begin(asked, out + row * stride + panel * PANEL, panel, edge, sums);
-      add_pairs(pairs, Left{left + row * pairs, pairs, 1}, right, sums);
+      add_pairs(pairs, row_left(left + row * pairs, pairs), right, sums);
       sums.save(out + row * stride + panel * PANEL, stride, edge);
     });
   }
@@ -59,6 +58,7 @@ static inline const Pair* laid(const float* rows, int64_t count, int64_t inner, 
 
 template <class In, class Out>
 static void multiply_rows(const Product& asked, int64_t from, int64_t to, const uint32_t* packed, uint32_t* room) {
+  Tiles tiles;
   const In* in = static_cast<const In*>(asked.in);
   Out* out = static_cast<Out*>(asked.out);
   for (int64_t row = from; row < to; row += ROWS_AT_ONCE) {
@@ -76,43 +76,28 @@ static void multiply_some(const Product& asked, int64_t from, int64_t to, const 
     (asked.narrow_out ? multiply_rows<float, Half> : multiply_rows<float, float>)(asked, from, to, packed, room);
 }
 
-// Adds up pairs with themselves: times ones. Vectors take turns, because each sum waits for itself.
-static void add_columns(const Pair* zipped, int64_t pairs, bool starts, int64_t columns, float* sums) {
-  Edge edge(columns);
-  const __m512i ones = _mm512_set1_epi32(0x3f803f80);
-  __m512 total[ACROSS];
-#pragma GCC unroll 4
-  for (int c = 0; c < ACROSS; ++c)
-    total[c] = starts ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(edge.of[c], sums + 16 * c);
-  for (int64_t pair = 0; pair < pairs; ++pair, zipped += PANEL)
-#pragma GCC unroll 4
-    for (int c = 0; c < ACROSS; ++c) REGARD_ADD_PAIRS(total[c], _mm512_loadu_si512(zipped + 16 * c), ones);
-#pragma GCC unroll 4
-  for (int c = 0; c < ACROSS; ++c) put_some(sums + 16 * c, total[c], edge.of[c]);
-}
-
 static int64_t turned_room(const Turned& asked) {
   return SUMMED_AT_ONCE / 2 * PANEL * (1 + panels_of(asked.inputs));
 }
 
 // Panel by panel of E, for some of its rows.
-static void add_turned(const Turned& asked, int64_t start, int64_t count, int64_t panel, Pair* zipped,
+static void add_turned(const Turned& asked, int64_t start, int64_t count, int64_t panel, Pair* laid,
                        const Pair* inputs) {
   int64_t column = panel * PANEL, width = asked.inputs, pairs = pairs_of(count);
   int64_t outputs = smaller(PANEL, asked.outputs - column);
-  zip_panel(static_cast<const Half*>(asked.errors) + start * asked.outputs + column, asked.outputs, count, outputs,
-            zipped);
-  if (asked.of_bias) add_columns(zipped, pairs, start == 0, outputs, asked.of_bias + column);
+  lay_columns(static_cast<const Half*>(asked.errors) + start * asked.outputs + column, asked.outputs, count, outputs,
+              laid);
+  if (asked.of_bias) add_columns(laid, pairs, start == 0, outputs, asked.of_bias + column);
   for (int64_t part = 0; asked.of_weight && part < panels_of(width); ++part) {
     float* out = asked.of_weight + column * width + part * PANEL;
     Edge edge(width - part * PANEL);
     by_tiles(outputs, [&](auto tall, int64_t row) {
-      Sums<decltype(tall)::rows> sums;
+      auto sums = sums_of(tall);
       if (start)
         sums.load(out + row * width, width, edge);
       else
         sums.clear();
-      add_pairs(pairs, Left{zipped + row, 1, PANEL}, inputs + part * pairs * PANEL, sums);
+      add_pairs(pairs, column_left(laid, pairs, row), inputs + part * pairs * PANEL, sums);
       sums.save(out + row * width, width, edge);
     });
   }
@@ -120,6 +105,7 @@ static void add_turned(const Turned& asked, int64_t start, int64_t count, int64_
 
 template <class In>
 static void multiply_turned_panels(const Turned& asked, int64_t from, int64_t to, uint32_t* room) {
+  Tiles tiles;
   Pair* inputs = room + SUMMED_AT_ONCE / 2 * PANEL;
   for (int64_t start = 0; start < asked.rows; start += SUMMED_AT_ONCE) {
     int64_t count = smaller(SUMMED_AT_ONCE, asked.rows - start);

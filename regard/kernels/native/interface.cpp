@@ -5,6 +5,14 @@
 
 #include "kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #define REGARD_API extern "C" __attribute__((visibility("default")))
 
 namespace regard {
@@ -25,12 +33,27 @@ bool has_avx512() { return false; }
 bool has_avx512_bf16() { return false; }
 #endif
 
-constexpr int SETS = 4;
+// The unit for matrices has registers that the system saves only for processes that have asked for it. GCC 12 cannot be
+// asked for it by name: leaf 7, EDX bits 22 (bfloat16) and 24 (tiles).
+bool has_amx_bf16() {
+#if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long REQUEST = 0x1023, TILES = 18;
+  constexpr unsigned WANTED = 1u << 22 | 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & WANTED) != WANTED) return false;
+  return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+#else
+  return false;
+#endif
+}
+
+constexpr int SETS = 5;
 
 const Kernels* table_at(int index) {
-  if (index == 0) return has_avx512_bf16() ? avx512_bf16_kernels() : nullptr;
-  if (index == 1) return has_avx512() ? avx512_kernels() : nullptr;
-  if (index == 2) return has_avx2() ? avx2_kernels() : nullptr;
+  if (index == 0) return has_amx_bf16() ? amx_bf16_kernels() : nullptr;
+  if (index == 1) return has_avx512_bf16() ? avx512_bf16_kernels() : nullptr;
+  if (index == 2) return has_avx512() ? avx512_kernels() : nullptr;
+  if (index == 3) return has_avx2() ? avx2_kernels() : nullptr;
   return portable_kernels();
 }
 

@@ -281,6 +281,7 @@ struct Kernels {
 };
 
 // Null where the compiler, or its flags, could not make them.
+const Kernels* amx_bf16_kernels();
 const Kernels* avx512_bf16_kernels();
 const Kernels* avx512_kernels();
 const Kernels* avx2_kernels();
