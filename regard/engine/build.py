@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,10 @@ KERNELS: Final = {
     "kernels_avx2": ["-mavx2", "-mfma"],
     "kernels_avx_vnni": ["-mavx2", "-mfma", "-mavxvnni"],
     "kernels_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"],
+    "kernels_amx": [
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"),
+        *("-mamx-tile", "-mamx-int8"),
+    ],
     "training_avx2": ["-mavx2", "-mfma"],
     "training_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
     "training_avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mfma"],
@@ -83,8 +88,15 @@ def compiler() -> list[str]:
 
 
 def instructions(name: str) -> list[str]:
-    """Flags of one source; other processors than x86 get the portable kernels only."""
-    return KERNELS.get(name, []) if platform.machine() in ("x86_64", "AMD64") else []
+    """Flags of one source. Without them it has no kernels: for other processors than x86, and older compilers."""
+    flags = KERNELS.get(name, []) if platform.machine() in ("x86_64", "AMD64") else []
+    return flags if knows(flags) else []
+
+
+def knows(flags: list[str]) -> bool:
+    """Whether the compiler has heard of all flags."""
+    call = [*compiler(), *flags, "-x", "c++", "-fsyntax-only", os.devnull]
+    return not flags or subprocess.run(call, capture_output=True, check=False).returncode == 0  # noqa: S603
 
 
 def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False) -> Path:
@@ -96,7 +108,7 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
     extra = [f"-fsanitize={sanitize}", "-g", "-O1", "-fno-sanitize-recover=all"] if sanitize else []
     extra += ["-DREGARD_TEST_VNNI_256"] if vnni_256 else []
     with _objects(native.name, f"{zlib.crc32(repr((compiler(), FLAGS, KERNELS, extra)).encode()):08x}") as objects:
-        built: list[Path] = []
+        built, stale = list[Path](), list[list[str]]()
         for source in sorted(native.sources.glob("*.cpp")):
             target = objects / f"{source.stem}.o"
             built.append(target)
@@ -105,7 +117,9 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
             flags = [*FLAGS, *QUIET, *instructions(source.stem), *extra]
             if vnni_256 and source.stem == "kernels_avx_vnni":  # nor may the compiler choose the other spelling
                 flags = [flag for flag in flags if flag != "-mavxvnni"] + ["-mavx512vl", "-mavx512vnni"]
-            _run([*compiler(), *flags, "-c", str(source), "-o", str(target)])
+            stale.append([*compiler(), *flags, "-c", str(source), "-o", str(target)])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_run, stale))
         if not library.exists() or library.stat().st_mtime < max(path.stat().st_mtime for path in built):
             linked = library.with_name(f".{library.name}.{os.getpid()}")
             alone = [] if sanitize or sys.platform != "linux" else ["-static-libstdc++", "-static-libgcc"]

@@ -1,9 +1,9 @@
 """The library of kernels: found, loaded once, and described to ctypes. Calls hold no lock of Python's.
 
 `REGARD_KERNELS` in the environment says `off`, or which kernels are used (`amx_bf16`, `avx512_bf16`, `avx512`, `avx2`,
-`portable`) where the best ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has loaded; where
-that is not found, and in processes that were forked, one thread does all of them. What is computed does not depend on
-that.
+`portable`) where the best ones are not wanted. Rows are shared among the threads of the OpenMP library that torch has
+loaded; where that is not found, and in processes that were forked, one thread does all of them. What is computed does
+not depend on that.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from typing import Final
 LIBRARY: Final = Path(__file__).with_name("native") / "_regard_kernels.so"
 """Where the library is built."""
 
-INTERFACE: Final = 8
+INTERFACE: Final = 9
 """What this version of the package expects the library to speak."""
 
 SETTING: Final = "REGARD_KERNELS"
@@ -171,6 +171,7 @@ class Product(ctypes.Structure):
         ("weight", _pointer),
         ("bias", _pointer),
         ("out", _pointer),
+        ("packed", _pointer),
     )
 
 
@@ -360,6 +361,7 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_chance.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.POINTER(Chance)]
     library.regard_blocks.argtypes = [_number]
     library.regard_blocks.restype = _number
+    library.regard_packed_room.restype = _number
     shapes: dict[str, list[object]] = {
         "regard_dropped": [ctypes.POINTER(Dropped), _number, _number],
         "regard_rectified": [ctypes.POINTER(Rectified), _number],
@@ -370,6 +372,8 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
         "regard_agreed": [ctypes.POINTER(Agreed), _number],
+        "regard_packed_room": [ctypes.POINTER(Product)],
+        "regard_pack": [ctypes.POINTER(Product), _pointer],
         "regard_product": [ctypes.POINTER(Product), _number],
         "regard_turned_product": [ctypes.POINTER(Turned), _number],
         "regard_loss": [ctypes.POINTER(Loss), _number],
@@ -383,7 +387,7 @@ def _describe(library: ctypes.CDLL) -> None:
     for name, types in shapes.items():
         getattr(library, name).argtypes = types
     for name in ("regard_use_threads", "regard_chance", *shapes):
-        if name not in _TELL:
+        if name not in (*_TELL, "regard_packed_room"):
             getattr(library, name).restype = None
 
 

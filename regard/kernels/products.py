@@ -117,6 +117,33 @@ def asked_product(
     return Product(inputs.numel() // inner, inner, columns, turned, *narrow, adds, *places)
 
 
+class Packed:
+    """A weight (O, I) that one product after the other is made with: x Wᵀ, and where it is not `turned` e W."""
+
+    def __init__(self, weight: Tensor, *, turned: bool) -> None:
+        (outputs, inputs), self._turned = weight.shape, turned
+        self._inner, self._columns = (inputs, outputs) if turned else (outputs, inputs)
+        asked = self._asked(0, weight, 0, (False, False), adds=False)
+        self._words = torch.empty(library().regard_packed_room(ctypes.byref(asked)), dtype=torch.int32)
+        library().regard_pack(ctypes.byref(asked), self._words.data_ptr())
+
+    def multiply(self, factor: Tensor, out: Tensor, *, adds: bool = False) -> Tensor:
+        """Rows of either precision (R, ·) into `out` (R, ·), or added to what is there, in single precision."""
+        if factor.shape != (len(out), self._inner) or out.shape[1:] != (self._columns,):
+            raise ValueError(f"{tuple(factor.shape)} into {tuple(out.shape)} is no product of this weight")
+        if not serves(factor, out, narrow=True):
+            raise ValueError("factor and product must be plain")
+        narrow = (factor.dtype is torch.bfloat16, out.dtype is torch.bfloat16)
+        asked = self._asked(len(out), factor, out.data_ptr(), narrow, adds=adds)
+        asked.packed = self._words.data_ptr()
+        checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
+        return out
+
+    def _asked(self, rows: int, given: Tensor, out: int, narrow: tuple[bool, bool], *, adds: bool) -> Product:
+        place = given.data_ptr()
+        return Product(rows, self._inner, self._columns, self._turned, *narrow, adds, place, place, None, out)
+
+
 def asked_turned(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> Turned:
     """Eᵀ x and the sums of E, from errors in half precision, into what there is of gradients."""
     outputs, width = errors.size(-1), inputs.size(-1)

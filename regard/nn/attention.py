@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels import attention as native
-from regard.kernels import products, search
+from regard.kernels import search
 from regard.kernels.draws import generator
 from regard.nn.dropout import dropout
+from regard.nn.linear import mapped
 from regard.nn.plain import is_plain
 from regard.nn.relations import Relations, RelativeTerms, turn
 from regard.nn.scores import AdditiveScore, BilinearScore, DotScore, Score, ScoreName, weighted
@@ -114,7 +115,7 @@ class Attention(nn.Module):
         turns = None if relations is None else relations.turns
         joined = None
         if self.key_value is not None:
-            joined = _projected(self.key_value, states)  # (B, N, 2 · G · E)
+            joined = mapped(self.key_value, states)  # (B, N, 2 · G · E)
             keys, values = joined.chunk(2, dim=-1)
         elif self.projections == "split":
             keys, values = states.chunk(2, dim=-1)
@@ -162,7 +163,7 @@ class Attention(nn.Module):
         relations: Relations | None = None,
     ) -> Tensor:
         """The context before all heads are projected together: (B, Q, H · E)."""
-        projected = queries if self.query is None else _projected(self.query, queries)
+        projected = queries if self.query is None else mapped(self.query, queries)
         context = self._native(projected, keys, mask, causal, relations)
         if context is None and not causal and relations is None:
             context = self._compared(projected, keys, mask)
@@ -279,15 +280,6 @@ def _score(name: ScoreName, heads: int, key_heads: int, of_query: int, of_key: i
                     "take learned projections, or a bilinear or additive score"
                 )
             return DotScore(scale=1.0 if name == "dot" else 1 / math.sqrt(of_key))
-
-
-def _projected(projection: nn.Linear, states: Tensor) -> Tensor:
-    """What a projection makes of states; natively in half precision, where learning needs its gradients."""
-    if torch.is_grad_enabled() and is_plain(projection, nn.Linear):
-        weight, bias = projection.weight, projection.bias
-        if products.projects(states, weight, bias):
-            return products.projected(states, weight, bias)
-    return projection(states)
 
 
 def _share(width: int, parts: int, name: str) -> int:

@@ -9,12 +9,16 @@ Shapes: M steps, B rows, N values, I input width, O output width, D state width,
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from regard.kernels.products import narrowed
+from regard.kernels.calls import serves
+from regard.kernels.products import Packed, in_half, narrowed, product_gradients, widened
 from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell
 
 At = TypeVar("At", contravariant=True)
@@ -37,42 +41,104 @@ class MakeLinear(Protocol[At]):
 
 
 class LoopLinear:
-    """y_t = b_t + Σ_k W_k x_kt for M steps; `bases` are the b_t (M, B, O), each W_k is (O, I_k)."""
+    """y_t = b_t + Σ_k W_k x_kt for M steps; `bases` are the b_t (M, B, O), each W_k is (O, I_k).
+
+    In half precision, where there are kernels for it, weights are laid out once for all steps and what is not a product
+    stays in single precision: torch would prepare each product anew for each number of rows.
+    """
 
     def __init__(self, bases: Tensor, *weights: Tensor) -> None:
         self._seen: tuple[list[Tensor], ...] = tuple([] for _ in weights)
-        self._bases = _Deferred.apply(self._seen, narrowed(bases), *weights)  # type: ignore[no-untyped-call]
-        self._weights = [narrowed(weight.detach()).t().contiguous() for weight in weights]
+        self._lays_out = self.lays_out(*weights)
+        given = widened(bases) if self._lays_out else narrowed(bases)
+        self._bases = _Deferred.apply(self._seen, self._lays_out, given, *weights)  # type: ignore[no-untyped-call]
         self._keeps = torch.is_grad_enabled()
+        plain = [weight.detach() for weight in weights]
+        if self._lays_out:
+            self._laid = [_Laid(weight.contiguous()) for weight in plain]
+        else:
+            self._weights = [narrowed(weight).t().contiguous() for weight in plain]
+
+    @staticmethod
+    def lays_out(*weights: Tensor) -> bool:
+        """Whether weights are laid out once."""
+        return in_half() and serves(*(weight.detach().contiguous() for weight in weights))
 
     def __call__(self, step: int, *inputs: Tensor) -> Tensor:
         """Inputs x_kt (B, I_k) → (B, O)."""
         total: Tensor = self._bases[step]
-        for given, weight, seen in zip(inputs, self._weights, self._seen, strict=True):
-            if self._keeps:
+        if self._keeps:
+            for given, seen in zip(inputs, self._seen, strict=True):
                 seen.append(given.detach())
+        if self._lays_out:
+            return _LaidStep.apply(self._laid, total, *inputs) if inputs else total  # type: ignore[no-untyped-call]
+        for given, weight in zip(inputs, self._weights, strict=True):
             total = torch.addmm(total, given, weight)
         return total
+
+
+class _Laid:
+    """A weight (O, I) laid out for x Wᵀ, and when it is asked for, for e W."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight
+        self.forward = Packed(weight, turned=True)
+
+    @cached_property
+    def backward(self) -> Packed:
+        return Packed(self._weight, turned=False)
+
+
+class _LaidStep(torch.autograd.Function):
+    """b + Σ_k W_k x_k for one step, in single precision: b (B, O), x_k (B, I_k). What weights learn is deferred."""
+
+    @staticmethod
+    def forward(ctx: Any, laid: Sequence[_Laid], base: Tensor, *inputs: Tensor) -> Tensor:
+        ctx.laid, ctx.inputs = laid, [(given.shape, given.dtype) for given in inputs]
+        total = base.clone(memory_format=torch.contiguous_format)
+        for given, weight in zip(inputs, laid, strict=True):
+            weight.forward.multiply(given.contiguous(), total, adds=True)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        gradient, found = gradient.contiguous(), list[Tensor | None]()
+        for (shape, kind), weight, needed in zip(ctx.inputs, ctx.laid, ctx.needs_input_grad[2:], strict=True):
+            found.append(weight.backward.multiply(gradient, gradient.new_empty(shape, dtype=kind)) if needed else None)
+        return None, gradient, *found
 
 
 class _Deferred(torch.autograd.Function):
     """Hands the bases out one by one; takes their gradients, which are those of the y_t, and makes that of each W."""
 
     @staticmethod
-    def forward(ctx: Any, seen: tuple[list[Tensor], ...], bases: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        ctx.seen, ctx.types = seen, [weight.dtype for weight in weights]
+    def forward(
+        ctx: Any, seen: tuple[list[Tensor], ...], natively: bool, bases: Tensor, *weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.seen, ctx.natively, ctx.types = seen, natively, [weight.dtype for weight in weights]
         return bases.unbind(0)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        _, learns_bases, *learn = ctx.needs_input_grad
+        *_, learns_bases = ctx.needs_input_grad[:3]
         of_bases = torch.stack(gradients)  # (M, B, O)
-        across = of_bases.flatten(0, 1).t()
+        across = of_bases.flatten(0, 1)
+        errors = across.bfloat16() if ctx.natively else across
         of_weights: list[Tensor | None] = []
-        for seen, kind, learns in zip(ctx.seen, ctx.types, learn, strict=True):
-            made = across @ torch.cat(seen).to(across.dtype) if learns else None
-            of_weights.append(None if made is None else made.to(kind))
-        return None, of_bases if learns_bases else None, *of_weights
+        for seen, kind, learns in zip(ctx.seen, ctx.types, ctx.needs_input_grad[3:], strict=True):
+            of_weights.append(_of_weight(errors, torch.cat(seen), ctx.natively).to(kind) if learns else None)
+        return None, None, of_bases if learns_bases else None, *of_weights
+
+
+def _of_weight(errors: Tensor, inputs: Tensor, natively: bool) -> Tensor:
+    """The gradient of a weight: (R, O), (R, I) → (O, I)."""
+    if natively:
+        like = inputs.new_empty(errors.size(1), inputs.size(1), dtype=torch.float32)
+        _, found = product_gradients(errors, inputs, like, (False, True))
+        assert found is not None
+        return found
+    return errors.t() @ inputs.to(errors.dtype)
 
 
 class LoopMean:

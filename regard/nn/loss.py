@@ -67,8 +67,9 @@ class _Projected(torch.autograd.Function):
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        if _fits_half(features, weight, bias, labels):
-            found = _in_half(ctx, features, weight, bias, labels, smoothing)
+        plain = widened(features)  # recurrent networks hand out narrow ones
+        if _fits_half(plain, weight, bias, labels):
+            found = _in_half(ctx, plain, weight, bias, labels, smoothing)
             if found is not None:
                 return found
         kind, vocabulary = features.device.type, len(weight)

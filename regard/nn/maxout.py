@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from regard.nn.linear import mapped
+
 
 class Maxout(nn.Module):
     """Of each pair of sums of products, the larger: t_i = max(t̃_{2i-1}, t̃_{2i}), t̃ = Σ_k W_k x_k.
@@ -17,6 +19,6 @@ class Maxout(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Each (..., I_k), as many as there were widths → (..., width)."""
-        first, *others = [part(one) for part, one in zip(self.parts, inputs, strict=True)]
+        first, *others = [mapped(part, one) for part, one in zip(self.parts, inputs, strict=True)]
         total: Tensor = sum(others, start=first)
         return total.unflatten(-1, (-1, 2)).amax(-1)

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.nn.cells import Cell, CellName, ElmanCell, GRUCell, LSTMCell, StepResult, build_cell
 from regard.nn.dropout import dropout as drop
+from regard.nn.linear import linear
 from regard.nn.loops import LoopLinear, added_bias, can_loop, cell_loop
 from regard.nn.sites import Part, Site, visit, watched
 
@@ -92,7 +93,7 @@ class RecurrentLayer(nn.Module):
 
     def forward(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """(B, N, I), mask (B, N), state (B, P, D). Padding stands at the end and leaves the final state as it is."""
-        if not self.cell.fused:
+        if not self.cell.fused or self._lays_out():
             looped = can_loop(self.cell) and inputs.size(1) > 0
             return self._looped(inputs, mask, state) if looped else self.steps(inputs, mask, state)
         if mask is None or bool(mask.all()):
@@ -103,6 +104,11 @@ class RecurrentLayer(nn.Module):
         if int(mask.sum()) < DENSE * mask.numel():
             return self._packed(inputs, mask, state)
         return self._held(inputs, mask, state)
+
+    def _lays_out(self) -> bool:
+        """Whether a loop is faster than torch's call, which makes the same steps and prepares each product anew."""
+        learns = torch.is_grad_enabled() and self.cell.parts == 1
+        return learns and can_loop(self.cell) and LoopLinear.lays_out(self.cell.recurrent.weight)
 
     def steps(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """The same, step by step."""
@@ -117,7 +123,7 @@ class RecurrentLayer(nn.Module):
     def _looped(self, inputs: Tensor, mask: Tensor | None, state: Tensor) -> Sweep:
         """The same for a state of one part, whose weights learn after the loop."""
         bias = self.inputs.bias + added_bias(self.cell)
-        bases = functional.linear(inputs.transpose(0, 1), self.inputs.weight, bias)  # (N, B, G·D)
+        bases = linear(inputs.transpose(0, 1), self.inputs.weight, bias)  # (N, B, G·D)
         loop, parts, said = cell_loop(LoopLinear, self.cell, bases), tuple(state.unbind(1)), list[Tensor]()
         for item in range(inputs.size(1)):
             parts = loop.step(item, parts)

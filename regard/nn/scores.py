@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from regard.nn.linear import linear
 
 ScoreName = Literal["dot", "scaled_dot", "bilinear", "additive"]
 
@@ -80,7 +81,7 @@ class AdditiveScore(Score):
 
     def mapped(self, queries: Tensor) -> Tensor:
         """W q of one head: (B, Q, ·) → (B, Q, A)."""
-        return functional.linear(queries, self.query[0])
+        return linear(queries, self.query[0])
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         heads, key_heads = self.query.size(0), self.key.size(0)
@@ -159,7 +160,7 @@ def _uniform(*shape: int, fan: int) -> nn.Parameter:
 def per_head(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A linear map for each head: (B, H, N, I), weight (H, O, I), bias (H, O) → (B, H, N, O)."""
     if weight.size(0) == 1:
-        return functional.linear(states, weight[0], None if bias is None else bias[0])
+        return linear(states, weight[0], None if bias is None else bias[0])
     mapped = torch.einsum("bhni,hoi->bhno", states, weight)
     return mapped if bias is None else mapped + bias.unsqueeze(1)
 

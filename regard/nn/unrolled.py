@@ -12,10 +12,10 @@ from functools import partial
 from typing import Generic
 
 from torch import Tensor
-from torch.nn import functional
 
 from regard.nn.attention import Attention, Keys, masked_softmax
 from regard.nn.dropout import dropout as drop
+from regard.nn.linear import linear
 from regard.nn.loops import At, CellLoop, LoopLinear, LoopMean, MakeLoop, Parts, added_bias, can_loop, cell_loop
 from regard.nn.recurrent import Recurrent
 from regard.nn.scores import AdditiveScore, compare
@@ -33,7 +33,7 @@ def layer_loops(make: MakeLoop[At], network: Recurrent, inputs: Tensor, *reading
     """The loops of all layers: the first reads inputs (M, B, I) that are known, and others by weights (G·D, ·)."""
     first, *upper = network.layers()
     bias = first.inputs.bias + added_bias(first.cell)
-    bases = functional.linear(inputs, first.inputs.weight, bias)  # (M, B, G·D)
+    bases = linear(inputs, first.inputs.weight, bias)  # (M, B, G·D)
     loops = [make(first.cell, bases, *reading)]
     for layer in upper:
         bias = (layer.inputs.bias + added_bias(layer.cell)).expand_as(bases)
@@ -104,7 +104,8 @@ class AdditiveAttention(AttentionLoop):
 
     def attend(self, step: int, query: Tensor) -> Tensor:
         attention = self._attention
-        scores, self._keys = compare(self._query(step, query).unsqueeze(1), self._keys, self._energy)
+        asked = self._query(step, query).unsqueeze(1)
+        scores, self._keys = compare(asked, self._keys.to(asked.dtype), self._energy)
         weights = drop(masked_softmax(scores, self._mask), attention.dropout, attention.training)
         return self._values(step, weights)
 

@@ -7,7 +7,7 @@ import pytest
 from regard.engine.build import BuildError, build, compiler
 from regard.engine.library import kernels_here, loaded
 
-KERNELS = ("avx512_vnni", "avx_vnni", "avx2", "portable")
+KERNELS = ("amx_int8", "avx512_vnni", "avx_vnni", "avx2", "portable")
 
 
 @pytest.fixture(scope="session")

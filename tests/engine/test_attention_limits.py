@@ -112,7 +112,7 @@ def test_it_is_said_which_pair_is_too_long(tmp_path):
         engine.attention([([7, END], [7]), ([7] * 41, [7])], reading=MEAN)
 
 
-@pytest.mark.parametrize("kernels", ["avx512_vnni", "avx_vnni", "avx2", "portable"])
+@pytest.mark.parametrize("kernels", ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "portable"])
 @pytest.mark.parametrize("name", ["transformer post", "t5", "bahdanau gru_cho", "luong lstm"])
 def test_nothing_depends_on_batch_or_workers_in_any_kernels(kernels, name, tmp_path):
     if kernels not in kernels_here():

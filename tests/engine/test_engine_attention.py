@@ -101,7 +101,7 @@ def test_a_source_that_is_read_backwards_is_told_forwards(tmp_path):
     assert_those_of_torch(system, opened(system, tmp_path))
 
 
-@pytest.mark.parametrize("kernels", ["avx512_vnni", "avx_vnni", "avx2", "portable"])
+@pytest.mark.parametrize("kernels", ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "portable"])
 @pytest.mark.parametrize("name", ["t5", "bahdanau gru_cho", "luong lstm"])
 def test_all_kernels_tell_it(kernels, name, tmp_path):
     if kernels not in kernels_here():

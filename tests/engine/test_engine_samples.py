@@ -106,7 +106,7 @@ def test_wide_vocabularies(rules, tmp_path):
             assert_same(engine_search(engine, sources, options), torch_search(system, sources, options))
 
 
-@pytest.mark.parametrize("kernels", ["avx512_vnni", "avx_vnni", "avx2", "portable"])
+@pytest.mark.parametrize("kernels", ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "portable"])
 @pytest.mark.parametrize("rules", ["plain", "nucleus", ALL])
 def test_all_kernels_draw_alike(kernels, rules, tmp_path):
     if kernels not in kernels_here():

@@ -124,7 +124,7 @@ def test_nothing_depends_on_batch_or_workers(name, int8, tmp_path):
         assert engine_search(engine, sources, BEAM, workers=workers, capacity=capacity) == alone
 
 
-@pytest.mark.parametrize("kernels", ["avx512_vnni", "avx_vnni", "avx2", "portable"])
+@pytest.mark.parametrize("kernels", ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "portable"])
 @pytest.mark.parametrize("name", ["t5", "transformer rotary", "bahdanau gru_cho", "luong lstm", "gru, luong"])
 def test_all_kernels_search_alike(kernels, name, tmp_path):
     if kernels not in kernels_here():

@@ -8,6 +8,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace regard {
 namespace {
@@ -32,8 +36,22 @@ bool has_avx2() { return false; }
 bool has_avx512() { return false; }
 #endif
 
+// The unit for matrices has registers that the system saves only for processes that have asked for it. GCC 12 cannot be
+// asked for it by name: leaf 7, EDX bits 24 (tiles) and 25 (bytes).
+bool has_amx() {
+#if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long REQUEST = 0x1023, TILES = 18;
+  constexpr unsigned WANTED = 1u << 24 | 1u << 25;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & WANTED) != WANTED) return false;
+  return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+#else
+  return false;
+#endif
+}
+
 struct Here {
-  const Kernels* tables[4] = {};
+  const Kernels* tables[5] = {};
   int count = 0;
   std::string names;
 
@@ -49,6 +67,7 @@ struct Here {
 #else
     bool vnni256 = has_avx2() && has_avx_vnni();
 #endif
+    if (has_amx()) add(amx_kernels());
     if (has_avx512()) add(avx512_kernels());
     if (vnni256) add(avx_vnni_kernels());
     if (has_avx2()) add(avx2_kernels());

@@ -140,6 +140,7 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   tile.scales = weights.scales + panel * PANEL;
   tile.bias = weights.bias + panel * PANEL;
   tile.ahead = tile.panel + AHEAD;
+  if (Unit::works(rows.count, true)) tile.before = row && rows.count - row < TILE ? TILE - (rows.count - row) : 0;
   tile.later = rows.count > TILE;
   if (tile.later) tile.ahead = row < 4 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
   return tile;
@@ -150,7 +151,7 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
 static constexpr int64_t FEW = 4 * TILE, PART = 16;
 
 static inline bool in_parts(const Rows& rows, const Weights& weights) {
-  return weights.bytes && rows.count > TILE && rows.count <= FEW && weights.inputs > 4 * PART;
+  return weights.bytes && !Unit::works(rows.count, true) && rows.count > TILE && rows.count <= FEW && weights.inputs > 4 * PART;
 }
 
 // A tile from quad `first` on, of whose rows sums have been begun.
@@ -225,6 +226,7 @@ static inline void put(const TilePlace& place, Activation activation, const floa
 static void product(const Rows& rows, const Weights& weights, const Store& store) {
   alignas(64) int32_t sums[FEW * PANEL];
   alignas(64) float values[TILE * PANEL];
+  Unit unit(rows.count, weights.bytes);
   bool parts = in_parts(rows, weights);
   bool simple = store.activation == Activation::relu || store.activation == Activation::none;
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
@@ -253,6 +255,7 @@ static void product(const Rows& rows, const Weights& weights, const Store& store
 static void product_sum(const Rows& rows, const Weights& weights, const Rows& more, const Weights& more_weights,
                         const Store& store) {
   alignas(64) float values[TILE * PANEL], near[TILE * PANEL];
+  Unit unit(rows.count, weights.bytes);
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
     int64_t first = panel * PANEL;
     int64_t columns = weights.outputs - first < PANEL ? weights.outputs - first : PANEL;
@@ -277,6 +280,7 @@ static void product_sum(const Rows& rows, const Weights& weights, const Rows& mo
 
 static void product_int32(const Rows& rows, const Weights& weights, int32_t* out) {
   alignas(64) int32_t sums[TILE * PANEL];
+  Unit unit(rows.count, true);
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel)
     for (int64_t row = 0; row < rows.count; row += TILE) {
       int64_t count = rows.count - row < TILE ? rows.count - row : TILE;
@@ -334,6 +338,7 @@ static inline void scan(const float* logits, int64_t first, int32_t candidates, 
 
 static void project(const Rows& rows, const Weights& weights, int32_t candidates, Projected* projected) {
   alignas(64) float values[TILE * PANEL];
+  Unit unit(rows.count, weights.bytes);
   for (int64_t row = 0; row < rows.count; ++row) projected[row].largest = -__builtin_inff();
   for (int64_t panel = 0; panel * PANEL < weights.outputs; ++panel) {
     int64_t first = panel * PANEL;

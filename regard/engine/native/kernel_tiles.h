@@ -1,10 +1,15 @@
-// Tiles of a product: up to 6 rows times one panel of 64 columns, summed over all inputs.
+// Tiles of a product: up to TILE rows times one panel of 64 columns, summed over all inputs; TALL of them in registers.
 //
 // Sums of floats run over the inputs in order, one after the other, whatever the number of rows; so a row comes out the
 // same in every batch. Sums of bytes are exact: u8 times s8 added up in 32 bits, 16-bit products where 8-bit ones would
 // saturate.
 
-static constexpr int TILE = 6;
+static constexpr int TALL = 6;
+#if defined(REGARD_AMX)
+static constexpr int TILE = 16;
+#else
+static constexpr int TILE = TALL;
+#endif
 
 // Some rows of bytes and one panel.
 struct ByteTile {
@@ -19,9 +24,19 @@ struct ByteTile {
   const float* bias;
   const int8_t* ahead;  // what is needed soon, and called for; or null
   bool later;           // not so soon that it would stay in the first cache beside the panel in use
+  int64_t before = -1;  // the unit for matrices is to be used, and may begin so many rows before; -1: it is not
 };
 
 enum class Calls { none, soon, later };
+
+#if !defined(REGARD_AMX)
+// What has a unit for matrices prepares it here (kernel_matrix.h).
+struct Unit {
+  Unit(int64_t, bool) {}
+  ~Unit() {}
+  static constexpr bool works(int64_t, bool) { return false; }
+};
+#endif
 
 // Where the values of a tile go: out = max(0, value) or value, + residual.
 struct TilePlace {
@@ -30,6 +45,10 @@ struct TilePlace {
   bool rectified;
   const float* residual[TILE];  // of each row; all null where there is none
 };
+
+#if defined(REGARD_AMX)
+#include "kernel_matrix.h"
+#endif
 
 #if defined(REGARD_AVX512)
 
@@ -119,15 +138,15 @@ static void byte_values(const ByteTile& tile, float* out) {
   });
 }
 
-// Straight from the registers to their place. What is known of it is read before: stores might change it, for all that
-// a compiler knows.
-template <int R, bool ADDS>
-static inline void byte_store_to(const ByteTile& tile, const TilePlace& place) {
+// Straight from where they were made to their place; `sums` gives them to whom they are given. What is known of the
+// place is read before: stores might change it, for all that a compiler knows.
+template <bool ADDS, class Sums>
+static inline __attribute__((always_inline)) void store_sums(const ByteTile& tile, const TilePlace& place, Sums sums) {
   __m512 least = _mm512_set1_ps(place.rectified ? 0.0f : -__builtin_inff());
   float* out = place.out;
   const float *scales = tile.scales, *bias = tile.bias, *row_scales = tile.row_scales;
   int64_t stride = place.stride;
-  byte_sums_ahead<R>(tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+  sums([&](int r, int c, __m512i sum) __attribute__((always_inline)) {
     __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scales[r]), _mm512_loadu_ps(scales + 16 * c));
     __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(bias + 16 * c));
     value = _mm512_max_ps(least, value);  // of a number and NaN, NaN
@@ -135,13 +154,17 @@ static inline void byte_store_to(const ByteTile& tile, const TilePlace& place) {
     _mm512_storeu_ps(out + r * stride + 16 * c, value);
   });
 }
+template <class Sums>
+static inline __attribute__((always_inline)) void store_all(const ByteTile& tile, const TilePlace& place, Sums sums) {
+  if (place.residual[0])
+    store_sums<true>(tile, place, sums);
+  else
+    store_sums<false>(tile, place, sums);
+}
 
 template <int R>
 static void byte_store(const ByteTile& tile, const TilePlace& place) {
-  if (place.residual[0])
-    byte_store_to<R, true>(tile, place);
-  else
-    byte_store_to<R, false>(tile, place);
+  store_all(tile, place, [&](auto keep) __attribute__((always_inline)) { byte_sums_ahead<R>(tile, keep); });
 }
 
 template <int R>
@@ -342,21 +365,75 @@ static void byte_store(const ByteTile& tile, const TilePlace& place) {
     default: return call<6>(__VA_ARGS__);  \
   }
 
-static void byte_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
+// part(count, tile, row) for parts of a tile that registers have the room for.
+template <class Part>
+static inline __attribute__((always_inline)) void by_parts(int64_t count, const ByteTile& whole, Part part) {
+  if constexpr (TILE == TALL) return part(count, whole, 0);
+  ByteTile tile = whole;
+  for (int64_t row = 0; row < count; row += TALL) {
+    part(count - row < TALL ? count - row : TALL, tile, row);
+    tile.rows += TALL * tile.stride;
+    tile.start += TALL * tile.start_stride;
+    tile.row_scales += TALL;
+  }
+}
+
+static void tall_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
   REGARD_FOR_ROWS(count, byte_tile, tile, out)
 }
-
-// The sums times both scales, and the bias.
-static void value_tiles(int64_t count, const ByteTile& tile, float* out) {
+static void tall_values(int64_t count, const ByteTile& tile, float* out) {
   REGARD_FOR_ROWS(count, byte_values, tile, out)
 }
-
-static void store_tiles(int64_t count, const ByteTile& tile, const TilePlace& place) {
+static void tall_stores(int64_t count, const ByteTile& tile, const TilePlace& place) {
   REGARD_FOR_ROWS(count, byte_store, tile, place)
 }
-
-static void float_tiles(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
+static void tall_floats(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
                         float* out) {
   REGARD_FOR_ROWS(count, float_tile, rows, stride, panel, inputs, out)
 }
 #undef REGARD_FOR_ROWS
+
+static void byte_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
+#if defined(REGARD_AMX)
+  if (tile.before >= 0)
+    return unit_sums_to(count, tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+      _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
+    });
+#endif
+  by_parts(count, tile, [&](int64_t some, const ByteTile& part, int64_t row) {
+    tall_tiles(some, part, out + row * PANEL);
+  });
+}
+
+// The sums times both scales, and the bias.
+static void value_tiles(int64_t count, const ByteTile& tile, float* out) {
+#if defined(REGARD_AMX)
+  if (tile.before >= 0)
+    return unit_sums_to(count, tile, [&](int r, int c, __m512i sum) __attribute__((always_inline)) {
+      _mm512_storeu_ps(out + r * PANEL + 16 * c, byte_value(tile, r, c, sum));
+    });
+#endif
+  by_parts(count, tile, [&](int64_t some, const ByteTile& part, int64_t row) {
+    tall_values(some, part, out + row * PANEL);
+  });
+}
+
+static void store_tiles(int64_t count, const ByteTile& tile, const TilePlace& place) {
+#if defined(REGARD_AMX)
+  if (tile.before >= 0)
+    return store_all(tile, place, [&](auto keep) __attribute__((always_inline)) { unit_sums_to(count, tile, keep); });
+#endif
+  if constexpr (TILE == TALL) return tall_stores(count, tile, place);
+  by_parts(count, tile, [&](int64_t some, const ByteTile& part, int64_t row) {
+    TilePlace here = place;
+    here.out += row * place.stride;
+    for (int64_t r = 0; r < some; ++r) here.residual[r] = place.residual[row + r];
+    tall_stores(some, part, here);
+  });
+}
+
+static void float_tiles(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
+                        float* out) {
+  for (int64_t row = 0; row < count; row += TALL)
+    tall_floats(count - row < TALL ? count - row : TALL, rows + row * stride, stride, panel, inputs, out + row * PANEL);
+}

@@ -187,5 +187,6 @@ const Kernels* portable_kernels();
 const Kernels* avx2_kernels();
 const Kernels* avx_vnni_kernels();
 const Kernels* avx512_kernels();
+const Kernels* amx_kernels();
 
 }  // namespace regard

@@ -18,7 +18,7 @@
 namespace regard {
 namespace {
 
-constexpr int32_t INTERFACE = 8;
+constexpr int32_t INTERFACE = 9;
 
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -243,21 +243,34 @@ struct Words {
 };
 }  // namespace
 
-// 0 where there was no memory; so the others.
-REGARD_API int32_t regard_product(const Product* asked, int64_t threads) {
+// A weight that many products share is laid out once: how many words it takes, and the words.
+REGARD_API int64_t regard_packed_room(const Product* asked) { return used->half->packed_room(*asked); }
+REGARD_API void regard_pack(const Product* asked, uint32_t* packed) {
+  used->half->pack(*asked, 0, panels_of(asked->columns), packed);
+}
+
+namespace {
+bool multiply(const Product* asked, const uint32_t* packed, int64_t threads) {
   const HalfKernels& half = *used->half;
-  Words packed(half.packed_room(*asked));
-  if (!packed.at) return 0;
   bool enough = true;
-  half.pack(*asked, 0, panels_of(asked->columns), packed.at);
   deal(asked->rows, threads, [&](int64_t from, int64_t to) {
     Words room(half.multiply_room(*asked));
     if (room.at)
-      half.multiply(*asked, from, to, packed.at, room.at);
+      half.multiply(*asked, from, to, packed, room.at);
     else
       enough = false;
   });
   return enough;
+}
+}  // namespace
+
+// 0 where there was no memory; so the others.
+REGARD_API int32_t regard_product(const Product* asked, int64_t threads) {
+  if (asked->packed) return multiply(asked, asked->packed, threads);
+  Words packed(regard_packed_room(asked));
+  if (!packed.at) return 0;
+  regard_pack(asked, packed.at);
+  return multiply(asked, packed.at, threads);
 }
 
 REGARD_API int32_t regard_turned_product(const Turned* asked, int64_t threads) {

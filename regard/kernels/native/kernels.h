@@ -223,6 +223,7 @@ struct Product {
   const float* weight;
   const float* bias;  // (columns) or null
   void* out;
+  const uint32_t* packed;  // the weight as `regard_pack` has laid it out, or null
 };
 
 // The gradients of a weight and a bias: errorsᵀ · in, and the sums of errors.
