@@ -11,6 +11,7 @@ Shapes: R rows, I inputs, O outputs.
 """
 
 import ctypes
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -127,21 +128,35 @@ class Packed:
         self._words = torch.empty(library().regard_packed_room(ctypes.byref(asked)), dtype=torch.int32)
         library().regard_pack(ctypes.byref(asked), self._words.data_ptr())
 
-    def multiply(self, factor: Tensor, out: Tensor, *, adds: bool = False) -> Tensor:
+    def multiply(self, factor: Tensor, out: Tensor, *, bias: Tensor | None = None, adds: bool = False) -> Tensor:
         """Rows of either precision (R, ·) into `out` (R, ·), or added to what is there, in single precision."""
         if factor.shape != (len(out), self._inner) or out.shape[1:] != (self._columns,):
             raise ValueError(f"{tuple(factor.shape)} into {tuple(out.shape)} is no product of this weight")
-        if not serves(factor, out, narrow=True):
-            raise ValueError("factor and product must be plain")
+        if not serves(factor, out, narrow=True) or not (bias is None or serves(bias)):
+            raise ValueError("factor, bias and product must be plain")
+        if bias is not None and bias.shape != (self._columns,):
+            raise ValueError(f"a bias of {tuple(bias.shape)} is none for {self._columns} columns")
         narrow = (factor.dtype is torch.bfloat16, out.dtype is torch.bfloat16)
         asked = self._asked(len(out), factor, out.data_ptr(), narrow, adds=adds)
-        asked.packed = self._words.data_ptr()
+        asked.packed, asked.bias = self._words.data_ptr(), None if bias is None else bias.data_ptr()
         checked(library().regard_product(ctypes.byref(asked), threads(out.numel())))
         return out
 
     def _asked(self, rows: int, given: Tensor, out: int, narrow: tuple[bool, bool], *, adds: bool) -> Product:
         place = given.data_ptr()
         return Product(rows, self._inner, self._columns, self._turned, *narrow, adds, place, place, None, out)
+
+
+class Laid:
+    """A weight (O, I) laid out for x Wᵀ, and when it is asked for, for e W."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight
+        self.forward = Packed(weight, turned=True)
+
+    @cached_property
+    def backward(self) -> Packed:
+        return Packed(self._weight, turned=False)
 
 
 def asked_turned(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> Turned:

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from regard.kernels.agreement import Shares, agreed
 from regard.kernels.calls import serves
 from regard.kernels.loss import Gradients, loses_in_half
-from regard.kernels.products import linear_gradients, multiply, narrowed
+from regard.kernels.products import Laid, linear_gradients, narrowed, widened
 from regard.nn.loss import Projection, knows, learning
 
 AT_A_TIME: Final = 1 << 22
@@ -43,6 +43,7 @@ class _Agreement(torch.autograd.Function):
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, apart: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
+        features = widened(features)  # recurrent networks hand out narrow ones
         half, kind = _in_half(features, weight, bias, labels), features.device.type
         inputs, table = (features, weight) if half else (narrowed(features), narrowed(weight))
         both, shift = inputs.unflatten(0, (2, -1)), bias if bias is None or half else narrowed(bias)
@@ -56,12 +57,13 @@ class _Agreement(torch.autograd.Function):
         shares = 1 - smoothing, smoothing / len(weight), apart
         sums = features.new_zeros(3, dtype=wide)
         at_a_time = max(1, AT_A_TIME // 2 // len(weight))
+        laid = Laid(weight) if half else None
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(labels), at_a_time):
                 rows = slice(start, start + at_a_time)
                 some = both[:, rows].flatten(0, 1).contiguous()  # (2 C, D); of one pair it would be a view with a gap
                 part = Projection(some, table, shift)
-                sums += _add_some(part, labels[rows], shares, gradients, rows, half=half)
+                sums += _add_some(part, labels[rows], shares, gradients, rows, laid)
         likelihood, uniform, divergence = sums
         total = 0.5 * ((1 - smoothing) * likelihood + smoothing * uniform) + apart * divergence
         ctx.save_for_backward(*gradients)
@@ -81,25 +83,28 @@ def _in_half(features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tens
 
 
 def _add_some(
-    part: Projection, labels: Tensor, shares: Shares, gradients: Gradients, rows: slice, *, half: bool
+    part: Projection, labels: Tensor, shares: Shares, gradients: Gradients, rows: slice, laid: Laid | None
 ) -> Tensor:
-    """Add gradients of some pairs, whose rows these are; the sums of what there is to be told of them (3,)."""
+    """Add gradients of some pairs, whose rows these are; the sums of what there is to be told of them (3,).
+
+    `laid`: the weight, in half precision.
+    """
     learns = any(one is not None for one in gradients)
-    if half:
+    if laid is not None:
         logits = part.features.new_empty(len(part.features), len(part.weight))
-        multiply(part.features, part.weight, part.bias, logits, turned=True)
+        laid.forward.multiply(part.features, logits, bias=part.bias)
     else:
         logits = part.logits()
     pairs = logits.unflatten(0, (2, -1))  # (2, C, V)
     if serves(pairs) and knows(labels, pairs.size(1), vocabulary=pairs.size(2)):
-        errors = (torch.empty_like(pairs, dtype=torch.bfloat16) if half else pairs) if learns else None
+        errors = (torch.empty_like(pairs, dtype=torch.bfloat16) if laid else pairs) if learns else None
         results = pairs.new_empty(2, len(labels)), pairs.new_empty(2, len(labels)), pairs.new_empty(len(labels))
         agreed(pairs, labels, shares, results, errors)
     else:
         results, errors = _by_torch(pairs, labels, shares)
     if learns and errors is not None:
         flat = errors.flatten(0, 1)
-        _add_gradients(part, flat if half else flat.to(part.features.dtype), gradients, rows)
+        _add_gradients(part, flat if laid else flat.to(part.features.dtype), gradients, rows, laid)
     return torch.stack([one.sum() for one in results])
 
 
@@ -119,13 +124,15 @@ def _by_torch(pairs: Tensor, labels: Tensor, shares: Shares) -> tuple[tuple[Tens
     return (*results, divergence), errors
 
 
-def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows: slice) -> None:
+def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows: slice, laid: Laid | None) -> None:
     """What errors of logits (2 C, V), as narrow as factors are, mean for features, weight and bias."""
     of_features, of_weight, of_bias = gradients
-    needed = of_features is not None, of_weight is not None, of_bias is not None
+    lays_out = laid is not None and errors.dtype is torch.bfloat16
+    needed = of_features is not None and not lays_out, of_weight is not None, of_bias is not None
     made = linear_gradients(errors, part.features, part.weight, needed)
-    if of_features is not None and made[0] is not None:
-        of_features.unflatten(0, (2, -1))[:, rows] = made[0].unflatten(0, (2, -1)).to(of_features.dtype)
+    of_rows = laid.backward.multiply(errors, torch.empty_like(part.features)) if lays_out and laid else made[0]
+    if of_features is not None and of_rows is not None:
+        of_features.unflatten(0, (2, -1))[:, rows] = of_rows.unflatten(0, (2, -1)).to(of_features.dtype)
     for total, some in ((of_weight, made[1]), (of_bias, made[2])):
         if total is not None and some is not None:
             total += some

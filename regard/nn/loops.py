@@ -10,7 +10,6 @@ Shapes: M steps, B rows, N values, I input width, O output width, D state width,
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from regard.kernels.calls import serves
-from regard.kernels.products import Packed, in_half, narrowed, product_gradients, widened
+from regard.kernels.products import Laid, in_half, narrowed, product_gradients, widened
 from regard.nn.cells import Cell, ElmanCell, GRUCell, LSTMCell
 
 At = TypeVar("At", contravariant=True)
@@ -55,7 +54,7 @@ class LoopLinear:
         self._keeps = torch.is_grad_enabled()
         plain = [weight.detach() for weight in weights]
         if self._lays_out:
-            self._laid = [_Laid(weight.contiguous()) for weight in plain]
+            self._laid = [Laid(weight.contiguous()) for weight in plain]
         else:
             self._weights = [narrowed(weight).t().contiguous() for weight in plain]
 
@@ -77,23 +76,11 @@ class LoopLinear:
         return total
 
 
-class _Laid:
-    """A weight (O, I) laid out for x Wᵀ, and when it is asked for, for e W."""
-
-    def __init__(self, weight: Tensor) -> None:
-        self._weight = weight
-        self.forward = Packed(weight, turned=True)
-
-    @cached_property
-    def backward(self) -> Packed:
-        return Packed(self._weight, turned=False)
-
-
 class _LaidStep(torch.autograd.Function):
     """b + Σ_k W_k x_k for one step, in single precision: b (B, O), x_k (B, I_k). What weights learn is deferred."""
 
     @staticmethod
-    def forward(ctx: Any, laid: Sequence[_Laid], base: Tensor, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, laid: Sequence[Laid], base: Tensor, *inputs: Tensor) -> Tensor:
         ctx.laid, ctx.inputs = laid, [(given.shape, given.dtype) for given in inputs]
         total = base.clone(memory_format=torch.contiguous_format)
         for given, weight in zip(inputs, laid, strict=True):
