@@ -94,9 +94,10 @@ def instructions(name: str) -> list[str]:
 
 
 def knows(flags: list[str]) -> bool:
-    """Whether the compiler has heard of all flags."""
-    call = [*compiler(), *flags, "-x", "c++", "-fsyntax-only", os.devnull]
-    return not flags or subprocess.run(call, capture_output=True, check=False).returncode == 0  # noqa: S603
+    """Whether the compiler and its assembler have heard of all flags."""
+    call = [*compiler(), *flags, "-x", "c++", "-c", "-", "-o", os.devnull]
+    probe = 'asm("tilerelease");' if "-mamx-tile" in flags else ""
+    return not flags or subprocess.run(call, input=probe.encode(), capture_output=True, check=False).returncode == 0  # noqa: S603
 
 
 def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False) -> Path:
@@ -107,14 +108,15 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
     library = native.library if library is None else library
     extra = [f"-fsanitize={sanitize}", "-g", "-O1", "-fno-sanitize-recover=all"] if sanitize else []
     extra += ["-DREGARD_TEST_VNNI_256"] if vnni_256 else []
-    with _objects(native.name, f"{zlib.crc32(repr((compiler(), FLAGS, KERNELS, extra)).encode()):08x}") as objects:
+    resolved = {name: instructions(name) for name in KERNELS}
+    with _objects(native.name, f"{zlib.crc32(repr((compiler(), FLAGS, resolved, extra)).encode()):08x}") as objects:
         built, stale = list[Path](), list[list[str]]()
         for source in sorted(native.sources.glob("*.cpp")):
             target = objects / f"{source.stem}.o"
             built.append(target)
             if target.exists() and target.stat().st_mtime > _changed(source):
                 continue
-            flags = [*FLAGS, *QUIET, *instructions(source.stem), *extra]
+            flags = [*FLAGS, *QUIET, *resolved.get(source.stem, []), *extra]
             if vnni_256 and source.stem == "kernels_avx_vnni":  # nor may the compiler choose the other spelling
                 flags = [flag for flag in flags if flag != "-mavxvnni"] + ["-mavx512vl", "-mavx512vnni"]
             stale.append([*compiler(), *flags, "-c", str(source), "-o", str(target)])

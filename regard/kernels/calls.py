@@ -26,10 +26,11 @@ def serves(*tensors: Tensor, narrow: bool = False) -> bool:
     if torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is not torch.bfloat16:
         return False
     kinds = (torch.float32, torch.bfloat16) if narrow else (torch.float32,)
-    return all(_plain(tensor) and tensor.dtype in kinds for tensor in tensors)
+    return all(is_plain(tensor) and tensor.dtype in kinds for tensor in tensors)
 
 
-def _plain(tensor: Tensor) -> bool:
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor lies in this machine's memory, in order, and is no more than that."""
     return (
         (type(tensor) is Tensor or type(tensor) is nn.Parameter)
         and tensor.is_cpu

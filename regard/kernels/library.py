@@ -343,7 +343,7 @@ def _load() -> Loaded:
         _describe(library)
     except (OSError, AttributeError) as error:
         return Loaded(None, f"{path} cannot be loaded ({error}); build it again with {again}")
-    if setting and not library.regard_use_kernels(setting.encode()):
+    if not library.regard_use_kernels(setting.encode()):
         wrong = "which this processor cannot do" if setting in SETS else f"which is none of {', '.join(('off', *SETS))}"
         return Loaded(None, f"{SETTING} is {setting!r}, {wrong}")
     return Loaded(library, shares=_share(library))

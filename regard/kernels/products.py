@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from regard.kernels.calls import checked, has_half, library, serves, threads
+from regard.kernels.calls import checked, has_half, is_plain, library, serves, threads
 from regard.kernels.library import Product, Turned
 
 
@@ -35,8 +36,13 @@ def widened(tensor: Tensor) -> Tensor:
 
 
 def in_half() -> bool:
-    """Whether products are to be made in half precision, and there are kernels for that."""
-    return torch.is_autocast_enabled("cpu") and has_half()
+    """Whether products are to be made in half precision, and there are kernels for that. Who compiles, transforms
+    functions or goes forward through derivatives is left to torch."""
+    if not torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        return False
+    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+        return False
+    return has_half()
 
 
 def factor(tensor: Tensor) -> Tensor:
@@ -125,15 +131,21 @@ class Packed:
         (outputs, inputs), self._turned = weight.shape, turned
         self._inner, self._columns = (inputs, outputs) if turned else (outputs, inputs)
         asked = self._asked(0, weight, 0, (False, False), adds=False)
-        self._words = torch.empty(library().regard_packed_room(ctypes.byref(asked)), dtype=torch.int32)
+        words = library().regard_packed_room(ctypes.byref(asked))
+        self._words = torch.empty(words, dtype=torch.int32, device="cpu")
         library().regard_pack(ctypes.byref(asked), self._words.data_ptr())
 
     def multiply(self, factor: Tensor, out: Tensor, *, bias: Tensor | None = None, adds: bool = False) -> Tensor:
         """Rows of either precision (R, ·) into `out` (R, ·), or added to what is there, in single precision."""
         if factor.shape != (len(out), self._inner) or out.shape[1:] != (self._columns,):
             raise ValueError(f"{tuple(factor.shape)} into {tuple(out.shape)} is no product of this weight")
-        if not serves(factor, out, narrow=True) or not (bias is None or serves(bias)):
-            raise ValueError("factor, bias and product must be plain")
+        if not len(out):
+            return out
+        for one in (factor, out, *(() if bias is None else (bias,))):
+            if not is_plain(one) or one.dtype not in (torch.float32, torch.bfloat16):
+                raise ValueError("factor, bias and product must be plain, in single precision or bfloat16")
+        if (adds and out.dtype is not torch.float32) or (bias is not None and bias.dtype is not torch.float32):
+            raise ValueError("a bias, and what is added to, must be in single precision")
         if bias is not None and bias.shape != (self._columns,):
             raise ValueError(f"a bias of {tuple(bias.shape)} is none for {self._columns} columns")
         narrow = (factor.dtype is torch.bfloat16, out.dtype is torch.bfloat16)
@@ -148,20 +160,24 @@ class Packed:
 
 
 class Laid:
-    """A weight (O, I) laid out for x Wᵀ, and when it is asked for, for e W."""
+    """A weight (O, I) laid out for x Wᵀ, and when it is asked for, for e W: until then it must stay as it is."""
 
     def __init__(self, weight: Tensor) -> None:
-        self._weight = weight
+        self._weight, self._version = weight, weight._version
         self.forward = Packed(weight, turned=True)
 
     @cached_property
     def backward(self) -> Packed:
+        if self._weight._version != self._version:
+            raise RuntimeError("a weight that gradients are made with has been changed in place since it was used")
         return Packed(self._weight, turned=False)
 
 
 def asked_turned(errors: Tensor, inputs: Tensor, of_weight: Tensor | None, of_bias: Tensor | None) -> Turned:
     """Eᵀ x and the sums of E, from errors in half precision, into what there is of gradients."""
     outputs, width = errors.size(-1), inputs.size(-1)
+    if errors.numel() * width != inputs.numel() * outputs:
+        raise ValueError(f"errors {tuple(errors.shape)} are not of as many rows as inputs {tuple(inputs.shape)}")
     places = (None if one is None else one.data_ptr() for one in (errors, inputs, of_weight, of_bias))
     return Turned(errors.numel() // outputs, width, outputs, inputs.dtype is torch.bfloat16, *places)
 

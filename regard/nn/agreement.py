@@ -43,9 +43,9 @@ class _Agreement(torch.autograd.Function):
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, apart: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        features = widened(features)  # recurrent networks hand out narrow ones
-        half, kind = _in_half(features, weight, bias, labels), features.device.type
-        inputs, table = (features, weight) if half else (narrowed(features), narrowed(weight))
+        plain = widened(features)  # recurrent networks hand out narrow ones
+        half, kind = _in_half(plain, weight, bias, labels), features.device.type
+        inputs, table = (plain, weight) if half else (narrowed(features), narrowed(weight))
         both, shift = inputs.unflatten(0, (2, -1)), bias if bias is None or half else narrowed(bias)
         wide = torch.promote_types(features.dtype, torch.float32)
         gradients = Gradients(
@@ -130,7 +130,9 @@ def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows:
     lays_out = laid is not None and errors.dtype is torch.bfloat16
     needed = of_features is not None and not lays_out, of_weight is not None, of_bias is not None
     made = linear_gradients(errors, part.features, part.weight, needed)
-    of_rows = laid.backward.multiply(errors, torch.empty_like(part.features)) if lays_out and laid else made[0]
+    of_rows = made[0]
+    if laid is not None and lays_out and of_features is not None:
+        of_rows = laid.backward.multiply(errors, torch.empty_like(part.features))
     if of_features is not None and of_rows is not None:
         of_features.unflatten(0, (2, -1))[:, rows] = of_rows.unflatten(0, (2, -1)).to(of_features.dtype)
     for total, some in ((of_weight, made[1]), (of_bias, made[2])):

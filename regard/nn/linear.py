@@ -13,7 +13,7 @@ from regard.nn.plain import is_plain
 
 def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b: (..., I), (O, I), (O,) → (..., O)."""
-    if torch.is_grad_enabled() and in_half():
+    if _natively():
         rows = states.contiguous()
         if projects(rows, weight, bias):
             return projected(rows, weight, bias)
@@ -22,6 +22,10 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 def mapped(projection: nn.Module, states: Tensor) -> Tensor:
     """What a linear module makes of states, called if it is more than that."""
-    if isinstance(projection, nn.Linear) and is_plain(projection, nn.Linear):
+    if _natively() and isinstance(projection, nn.Linear) and is_plain(projection, nn.Linear):
         return linear(states, projection.weight, projection.bias)
     return projection(states)
+
+
+def _natively() -> bool:
+    return torch.is_grad_enabled() and in_half()

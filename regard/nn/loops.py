@@ -84,7 +84,8 @@ class _LaidStep(torch.autograd.Function):
         ctx.laid, ctx.inputs = laid, [(given.shape, given.dtype) for given in inputs]
         total = base.clone(memory_format=torch.contiguous_format)
         for given, weight in zip(inputs, laid, strict=True):
-            weight.forward.multiply(given.contiguous(), total, adds=True)
+            plain = given if given.dtype is torch.bfloat16 else given.to(torch.float32)
+            weight.forward.multiply(plain.contiguous(), total, adds=True)
         return total
 
     @staticmethod
@@ -92,7 +93,7 @@ class _LaidStep(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         gradient, found = gradient.contiguous(), list[Tensor | None]()
         for (shape, kind), weight, needed in zip(ctx.inputs, ctx.laid, ctx.needs_input_grad[2:], strict=True):
-            found.append(weight.backward.multiply(gradient, gradient.new_empty(shape, dtype=kind)) if needed else None)
+            found.append(weight.backward.multiply(gradient, gradient.new_empty(shape)).to(kind) if needed else None)
         return None, gradient, *found
 
 
@@ -107,6 +108,7 @@ class _Deferred(torch.autograd.Function):
         return bases.unbind(0)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *_, learns_bases = ctx.needs_input_grad[:3]
         of_bases = torch.stack(gradients)  # (M, B, O)
@@ -121,8 +123,9 @@ class _Deferred(torch.autograd.Function):
 def _of_weight(errors: Tensor, inputs: Tensor, natively: bool) -> Tensor:
     """The gradient of a weight: (R, O), (R, I) → (O, I)."""
     if natively:
-        like = inputs.new_empty(errors.size(1), inputs.size(1), dtype=torch.float32)
-        _, found = product_gradients(errors, inputs, like, (False, True))
+        plain = inputs if inputs.dtype is torch.bfloat16 else inputs.to(torch.float32)
+        like = plain.new_empty(errors.size(1), inputs.size(1), dtype=torch.float32)
+        _, found = product_gradients(errors, plain, like, (False, True))
         assert found is not None
         return found
     return errors.t() @ inputs.to(errors.dtype)
@@ -155,6 +158,7 @@ class _DeferredMean(torch.autograd.Function):
         return tuple(nothing.expand(values.size(0), 1, values.size(2)) for _ in range(steps))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         weights = torch.cat(ctx.seen, dim=1)  # (B, M, N)
         of_contexts = torch.cat(gradients, dim=1)  # (B, M, D)

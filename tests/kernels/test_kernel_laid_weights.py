@@ -64,6 +64,68 @@ def test_what_does_not_fit_is_refused() -> None:
         laid.multiply(torch.randn(3, 4), torch.empty(3, 4))
     with pytest.raises(ValueError, match="must be plain"):
         laid.multiply(torch.randn(4, 3).t(), torch.empty(3, 6))
+    with pytest.raises(ValueError, match="must be plain"):
+        laid.multiply(torch.randn(3, 4).half(), torch.empty(3, 6))
+    with pytest.raises(ValueError, match="must be in single precision"):
+        laid.multiply(torch.randn(3, 4), torch.empty(3, 6, dtype=HALF), adds=True)
+    with pytest.raises(ValueError, match=r"a bias of \(5,\)"):
+        laid.multiply(torch.randn(3, 4), torch.empty(3, 6), bias=torch.randn(5))
+
+
+def test_nothing_is_a_product_of_no_rows() -> None:
+    assert Packed(torch.randn(6, 4), turned=True).multiply(torch.empty(0, 4), torch.empty(0, 6)).shape == (0, 6)
+
+
+def test_weights_lie_in_this_machine_whatever_device_is_usual() -> None:
+    weight, factor = torch.randn(6, 4), torch.randn(3, 4)
+    with torch.device("meta"):
+        laid = Packed(weight, turned=True)
+    wanted = factor.to(HALF).double() @ weight.to(HALF).double().t()
+    torch.testing.assert_close(laid.multiply(factor, torch.empty(3, 6)).double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def looped(steps: int, asked: int) -> tuple[Tensor, Tensor, Tensor]:
+    """What is said after `asked` of so many steps; the weight, and what was read."""
+    torch.manual_seed(0)
+    weight, given = torch.randn(12, 8, requires_grad=True), torch.randn(4, 8, requires_grad=True)
+    with torch.autocast("cpu", dtype=HALF):
+        linear = LoopLinear(torch.zeros(steps, 4, 12), weight)
+        said = torch.stack([linear(step, given) for step in range(asked)])
+    return said, weight, given
+
+
+def test_a_weight_must_stay_as_it_is_until_gradients_are_made() -> None:
+    said, weight, _ = looped(2, 2)
+    with torch.no_grad():
+        weight.mul_(3)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        said.sum().backward()
+
+
+def test_a_loop_that_is_left_early_is_refused() -> None:
+    said, weight, _ = looped(3, 2)
+    with pytest.raises(ValueError, match="not of as many rows"):
+        torch.autograd.grad(said.sum(), weight)
+
+
+def test_numbers_of_other_kinds_are_read_too() -> None:
+    torch.manual_seed(0)
+    weight, given = torch.randn(12, 8, requires_grad=True), torch.randn(4, 8).half().requires_grad_()
+    with torch.autocast("cpu", dtype=HALF):
+        said = LoopLinear(torch.zeros(1, 4, 12), weight)(0, given)
+    of_weight, of_given = torch.autograd.grad(said.sum(), (weight, given))
+    assert (said.dtype, of_weight.dtype, of_given.dtype) == (torch.float32, torch.float32, torch.half)
+    torch.testing.assert_close(said, given.float() @ weight.t(), rtol=0.02, atol=0.05)
+
+
+def test_who_transforms_functions_is_left_to_torch() -> None:
+    torch.manual_seed(0)
+    weight, given = torch.randn(6, 4), torch.randn(5, 3, 4)
+    with torch.autocast("cpu", dtype=HALF):
+        many = torch.func.vmap(lambda one: linear.linear(one, weight))(given)
+        slope = torch.func.grad(lambda one: linear.linear(one, weight).sum())(given[0])
+    torch.testing.assert_close(many.float(), given @ weight.t(), rtol=0.02, atol=0.05)
+    torch.testing.assert_close(slope, weight.sum(0).expand(3, 4), rtol=0.02, atol=0.05)
 
 
 @pytest.fixture

@@ -36,19 +36,26 @@ bool has_avx2() { return false; }
 bool has_avx512() { return false; }
 #endif
 
-// The unit for matrices has registers that the system saves only for processes that have asked for it. GCC 12 cannot be
-// asked for it by name: leaf 7, EDX bits 24 (tiles) and 25 (bytes).
-bool has_amx() {
+// The unit for matrices has registers that the system saves only for processes that have asked for it, which no process
+// should that does not use it. GCC 12 cannot be asked for it by name: leaf 7, EDX bits 24 (tiles) and 25 (bytes).
 #if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
-  constexpr long REQUEST = 0x1023, TILES = 18;
+bool has_amx() {
+  constexpr long SUPPORTED = 0x1021;
   constexpr unsigned WANTED = 1u << 24 | 1u << 25;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & WANTED) != WANTED) return false;
-  return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
-#else
-  return false;
-#endif
+  uint64_t features = 0;
+  return syscall(SYS_arch_prctl, SUPPORTED, &features) == 0 && (features >> 18 & 1);
 }
+bool gets_amx() {
+  constexpr long REQUEST = 0x1023, TILES = 18;
+  static const bool granted = syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+  return granted;
+}
+#else
+bool has_amx() { return false; }
+bool gets_amx() { return false; }
+#endif
 
 struct Here {
   const Kernels* tables[5] = {};
@@ -67,7 +74,7 @@ struct Here {
 #else
     bool vnni256 = has_avx2() && has_avx_vnni();
 #endif
-    if (has_amx()) add(amx_kernels());
+    if (has_amx()) add(amx_kernels());  // if the process gets it
     if (has_avx512()) add(avx512_kernels());
     if (vnni256) add(avx_vnni_kernels());
     if (has_avx2()) add(avx2_kernels());
@@ -84,13 +91,16 @@ const Here& here() {
 
 const Kernels* kernels_by_name(const char* name) {
   for (int index = 0; index < here().count; ++index)
-    if (!std::strcmp(here().tables[index]->name, name)) return here().tables[index];
+    if (const Kernels* table = here().tables[index]; !std::strcmp(table->name, name))
+      return table == amx_kernels() && !gets_amx() ? nullptr : table;
   return nullptr;
 }
 
 const char* kernels_wanted() {
   const char* wanted = std::getenv("REGARD_ENGINE_KERNELS");
-  return wanted && *wanted ? wanted : here().tables[0]->name;
+  if (wanted && *wanted) return wanted;
+  bool beyond = here().tables[0] == amx_kernels() && amx_kernels() && !gets_amx();
+  return here().tables[beyond ? 1 : 0]->name;
 }
 
 const char* kernels_here() { return here().names.c_str(); }

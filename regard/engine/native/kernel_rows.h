@@ -151,7 +151,8 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
 static constexpr int64_t FEW = 4 * TILE, PART = 16;
 
 static inline bool in_parts(const Rows& rows, const Weights& weights) {
-  return weights.bytes && !Unit::works(rows.count, true) && rows.count > TILE && rows.count <= FEW && weights.inputs > 4 * PART;
+  bool few = rows.count > TILE && rows.count <= FEW && !Unit::works(rows.count, true);
+  return few && weights.bytes && weights.inputs > 4 * PART;
 }
 
 // A tile from quad `first` on, of whose rows sums have been begun.

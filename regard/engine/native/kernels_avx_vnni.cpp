@@ -21,6 +21,7 @@ namespace regard {
 namespace avx_vnni {
 #include "kernel_math.h"
 #include "kernel_tiles.h"
+#include "kernel_by_rows.h"
 #include "kernel_rows.h"
 #include "kernel_kept.h"
 #include "kernel_attention.h"

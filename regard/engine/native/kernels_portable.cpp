@@ -8,6 +8,7 @@ namespace regard {
 namespace portable {
 #include "kernel_math.h"
 #include "kernel_tiles.h"
+#include "kernel_by_rows.h"
 #include "kernel_rows.h"
 #include "kernel_kept.h"
 #include "kernel_attention.h"

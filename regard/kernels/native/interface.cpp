@@ -33,15 +33,16 @@ bool has_avx512() { return false; }
 bool has_avx512_bf16() { return false; }
 #endif
 
-// The unit for matrices has registers that the system saves only for processes that have asked for it. GCC 12 cannot be
-// asked for it by name: leaf 7, EDX bits 22 (bfloat16) and 24 (tiles).
-bool has_amx_bf16() {
+// The unit for matrices has registers that the system saves only for processes that have asked for it, which no process
+// should that does not use it. GCC 12 cannot be asked for it by name: leaf 7, EDX bits 22 (bfloat16) and 24 (tiles).
+bool gets_amx_bf16() {
 #if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
   constexpr long REQUEST = 0x1023, TILES = 18;
   constexpr unsigned WANTED = 1u << 22 | 1u << 24;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & WANTED) != WANTED) return false;
-  return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+  static const bool granted = syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+  return granted;
 #else
   return false;
 #endif
@@ -50,20 +51,15 @@ bool has_amx_bf16() {
 constexpr int SETS = 5;
 
 const Kernels* table_at(int index) {
-  if (index == 0) return has_amx_bf16() ? amx_bf16_kernels() : nullptr;
+  if (index == 0) return amx_bf16_kernels() && gets_amx_bf16() ? amx_bf16_kernels() : nullptr;
   if (index == 1) return has_avx512_bf16() ? avx512_bf16_kernels() : nullptr;
   if (index == 2) return has_avx512() ? avx512_kernels() : nullptr;
   if (index == 3) return has_avx2() ? avx2_kernels() : nullptr;
   return portable_kernels();
 }
+constexpr const char* NAMES[SETS] = {"amx_bf16", "avx512_bf16", "avx512", "avx2", "portable"};
 
-const Kernels* best() {
-  for (int index = 0; index < SETS - 1; ++index)
-    if (const Kernels* table = table_at(index)) return table;
-  return portable_kernels();
-}
-
-const Kernels* used = best();
+const Kernels* used = portable_kernels();  // until others are asked for
 
 using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 using Number = int (*)();
@@ -109,13 +105,15 @@ using namespace regard;
 REGARD_API int32_t regard_interface() { return INTERFACE; }
 REGARD_API const char* regard_kernels_used() { return used->name; }
 
-// 1 where kernels of this name work here, which then are used.
+// 1 where kernels of this name work here, which then are used; of no name, the best.
 REGARD_API int32_t regard_use_kernels(const char* name) {
-  for (int index = 0; index < SETS; ++index)
-    if (const Kernels* table = table_at(index); table && !std::strcmp(table->name, name)) {
+  for (int index = 0; index < SETS; ++index) {
+    if (*name && std::strcmp(NAMES[index], name)) continue;
+    if (const Kernels* table = table_at(index)) {
       used = table;
       return 1;
     }
+  }
   return 0;
 }
 
