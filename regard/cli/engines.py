@@ -59,7 +59,7 @@ def searched_by(model: "Model", name: str, *, files: Sequence[str] = ()) -> "Mod
         typer.echo(f"regard: torch searches, for the native engine cannot run this model: {error.reason}", err=True)
         return model
     except RegardError as error:
-        if name == "native":
+        if name == "native" or isinstance(error, UsageError):
             raise
         typer.echo(f"regard: torch searches, for engine.bin cannot be used: {error}", err=True)
         return model

@@ -13,6 +13,9 @@ LIBRARY: Final = Path(__file__).with_name("native") / "_regard_engine.so"
 INTERFACE: Final = 7
 """What this version of the package expects the library to speak."""
 
+KERNELS: Final = "REGARD_ENGINE_KERNELS"
+"""In the environment: other kernels than the best of this processor."""
+
 WHERE: Final = "REGARD_ENGINE_LIBRARY"
 """In the environment: another library than the one of this package, say one with sanitizers."""
 

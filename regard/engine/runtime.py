@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regard.engine.calling import SHORT, StopFlag, called, end_before_python
-from regard.engine.library import MESSAGE, MISUSED, NO_MEMORY, STOPPED, Asked, AskedPairs, loaded
+from regard.engine.library import KERNELS, MESSAGE, MISUSED, NO_MEMORY, STOPPED, Asked, AskedPairs, kernels_here, loaded
 from regard.errors import ModelError, ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -139,6 +139,13 @@ class Engine:
         if native.library is None:
             raise ModelError(f"the native engine cannot be used: {native.reason}")
         self.library = native.library
+        asked = kernels or os.environ.get(KERNELS, "")
+        if asked and asked not in kernels_here():
+            where = "" if kernels else f"{KERNELS}="
+            raise UsageError(
+                f"{where}{asked}: there are no such kernels here; there are {', '.join(kernels_here())}. Left out, "
+                "the first of them are used"
+            )
         handle = ctypes.c_void_p()
         message = ctypes.create_string_buffer(MESSAGE)
         status = self.library.regard_open(os.fsencode(path), kernels.encode(), ctypes.byref(handle), message)

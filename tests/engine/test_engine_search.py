@@ -7,7 +7,7 @@ from torch import nn
 from regard.engine import Engine, EngineOptions, EngineRequest
 from regard.engine.library import kernels_here
 from regard.engine.preparation import prepare
-from regard.errors import ModelError
+from regard.errors import ModelError, UsageError
 from regard.models import EncoderDecoder, FromNothing, InitialStateDecoder, NoSource
 from regard.search import SearchOptions
 from regard.special import END
@@ -224,7 +224,7 @@ def test_settings_that_are_refused(workers, capacity, message, tmp_path):
 
 def test_kernels_that_are_not_there(tmp_path):
     prepare(system_named("transformer pre"), tmp_path / "engine.bin")
-    with pytest.raises(ModelError, match=r"there are no kernels abacus here; there are .*portable"):
+    with pytest.raises(UsageError, match=r"^abacus: there are no such kernels here; there are .*portable"):
         Engine(tmp_path / "engine.bin", kernels="abacus")
 
 
@@ -233,7 +233,7 @@ def test_kernels_that_the_environment_names(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_ENGINE_KERNELS", "portable")
     assert Engine(tmp_path / "engine.bin").kernels == "portable"
     monkeypatch.setenv("REGARD_ENGINE_KERNELS", "avx512")
-    with pytest.raises(ModelError, match=r"there are no kernels avx512 here; there are .*portable"):
+    with pytest.raises(UsageError, match=r"^REGARD_ENGINE_KERNELS=avx512: there are no such kernels .*portable"):
         Engine(tmp_path / "engine.bin")
     monkeypatch.setenv("REGARD_ENGINE_KERNELS", "")
     assert Engine(tmp_path / "engine.bin").kernels == kernels_here()[0]
