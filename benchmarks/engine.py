@@ -7,6 +7,7 @@
     python benchmarks/engine.py ... --kinds held                   agreement only (held, speed)
     python benchmarks/engine.py ... --minutes 30                   begin no round that would end later; goes on later
     python benchmarks/engine.py ... --quick                        a few sentences, into FOLDER: does everything work?
+    python benchmarks/engine.py ... --results benchmarks/engine_amx.json   another machine: docs/engine_speed_amx.md
     python benchmarks/engine.py --page                             only write docs/engine_speed.md from the record
 
 A, B and C have the sizes of `benchmarks/speed.py`; others have no speeds to be compared with. Results are kept after
@@ -23,7 +24,7 @@ from pathlib import Path
 import torch
 from engines.agreement import held, natively, sample
 from engines.limit import limit
-from engines.page import PAGE, write_page
+from engines.page import page_of, write_page
 from engines.speed import QUICK, Amount, Work, is_transformer, latency, turn
 from engines.training import NAMES, train
 from peers.record import Record, keep, machine, put
@@ -172,7 +173,7 @@ def main() -> None:
     options = read_options()
     pages = options.folder if options.quick else ROOT / "docs"
     if options.page:
-        write_page(json.loads(options.results.read_text(encoding="utf-8")), pages)
+        write_page(json.loads(options.results.read_text(encoding="utf-8")), pages, page_of(options.results))
         return
     if reason := available():
         raise SystemExit(f"the native engine cannot be measured: {reason}")
@@ -187,8 +188,8 @@ def main() -> None:
     if "speed" in options.kinds:
         race(runs, sets, record, options)
     keep(record, options.results)
-    write_page(record, pages)
-    print(f"the page is {pages / PAGE}")
+    write_page(record, pages, page_of(options.results))
+    print(f"the page is {pages / page_of(options.results)}")
 
 
 if __name__ == "__main__":

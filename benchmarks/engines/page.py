@@ -1,4 +1,4 @@
-"""Writes docs/engine_speed.md from the record of `benchmarks/engine.py`."""
+"""Writes docs/engine_speed.md from the record of `benchmarks/engine.py`; other records have pages beside it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,9 +45,15 @@ is and how it is used: [engine.md](engine.md).
 """
 
 
-def write_page(record: Record, folder: Path) -> None:
+def page_of(results: Path) -> str:
+    """The name of the page of a record: engine.json has engine_speed.md, engine_amx.json has engine_speed_amx.md."""
+    kind = results.stem.removeprefix("engine")
+    return f"{Path(PAGE).stem}{kind}.md"
+
+
+def write_page(record: Record, folder: Path, name: str = PAGE) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / PAGE, page(record).encode())
+    replace_file(folder / name, page(record).encode())
 
 
 def page(record: Record) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from engines import goals, speed
 from engines.agreement import TIE, Difference, agreement, arbitrated, held, natively, nearest, sample
 from engines.goals import all_goals
 from engines.limit import Matrix, limit, matrices, product_speed, rows_read
-from engines.page import page, write_page
+from engines.page import page, page_of, write_page
 from engines.speed import QUICK, Work, percentiles
 from peers.cells import NATIVE, OURS, Cell
 
@@ -227,6 +228,11 @@ def test_goals_of_a_record(record):
     assert seen["8 bits: loss of percent of accuracy, mean of 1 runs"] == (0.2, False)
     assert seen["sentences that depend on batch or workers"] == (0.0, True)
     assert list(goals.held_goals({**record, "models": {}})) == []
+
+
+def test_each_record_has_a_page_of_its_own():
+    assert page_of(Path("benchmarks/engine.json")) == "engine_speed.md"
+    assert page_of(Path("benchmarks/engine_amx.json")) == "engine_speed_amx.md"
 
 
 def test_the_page_tells_all_of_it(record, tmp_path):
