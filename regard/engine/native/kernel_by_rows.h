@@ -13,7 +13,6 @@
 // part(count, tile, row) for parts of a tile that registers have the room for.
 template <class Part>
 static inline __attribute__((always_inline)) void by_parts(int64_t count, const ByteTile& whole, Part part) {
-  if constexpr (TILE == TALL) return part(count, whole, 0);
   ByteTile tile = whole;
   for (int64_t row = 0; row < count; row += TALL) {
     part(count - row < TALL ? count - row : TALL, tile, row);
@@ -23,17 +22,18 @@ static inline __attribute__((always_inline)) void by_parts(int64_t count, const 
   }
 }
 
-static void tall_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
+static inline __attribute__((always_inline)) void tall_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
   REGARD_FOR_ROWS(count, byte_tile, tile, out)
 }
-static void tall_values(int64_t count, const ByteTile& tile, float* out) {
+static inline __attribute__((always_inline)) void tall_values(int64_t count, const ByteTile& tile, float* out) {
   REGARD_FOR_ROWS(count, byte_values, tile, out)
 }
-static void tall_stores(int64_t count, const ByteTile& tile, const TilePlace& place) {
+static inline __attribute__((always_inline)) void tall_stores(int64_t count, const ByteTile& tile,
+                                                             const TilePlace& place) {
   REGARD_FOR_ROWS(count, byte_store, tile, place)
 }
-static void tall_floats(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
-                        float* out) {
+static inline __attribute__((always_inline)) void tall_floats(int64_t count, const float* rows, int64_t stride,
+                                                             const float* panel, int64_t inputs, float* out) {
   REGARD_FOR_ROWS(count, float_tile, rows, stride, panel, inputs, out)
 }
 #undef REGARD_FOR_ROWS
@@ -45,6 +45,7 @@ static void byte_tiles(int64_t count, const ByteTile& tile, int32_t* out) {
       _mm512_storeu_si512(out + r * PANEL + 16 * c, sum);
     });
 #endif
+  if constexpr (TILE == TALL) return tall_tiles(count, tile, out);
   by_parts(count, tile, [&](int64_t some, const ByteTile& part, int64_t row) {
     tall_tiles(some, part, out + row * PANEL);
   });
@@ -58,6 +59,7 @@ static void value_tiles(int64_t count, const ByteTile& tile, float* out) {
       _mm512_storeu_ps(out + r * PANEL + 16 * c, byte_value(tile, r, c, sum));
     });
 #endif
+  if constexpr (TILE == TALL) return tall_values(count, tile, out);
   by_parts(count, tile, [&](int64_t some, const ByteTile& part, int64_t row) {
     tall_values(some, part, out + row * PANEL);
   });
@@ -79,6 +81,7 @@ static void store_tiles(int64_t count, const ByteTile& tile, const TilePlace& pl
 
 static void float_tiles(int64_t count, const float* rows, int64_t stride, const float* panel, int64_t inputs,
                         float* out) {
+  if constexpr (TILE == TALL) return tall_floats(count, rows, stride, panel, inputs, out);
   for (int64_t row = 0; row < count; row += TALL)
     tall_floats(count - row < TALL ? count - row : TALL, rows + row * stride, stride, panel, inputs, out + row * PANEL);
 }
