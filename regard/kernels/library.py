@@ -361,6 +361,7 @@ def _describe(library: ctypes.CDLL) -> None:
     library.regard_chance.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.POINTER(Chance)]
     library.regard_blocks.argtypes = [_number]
     library.regard_blocks.restype = _number
+    library.regard_packed_room.argtypes = [ctypes.POINTER(Product)]
     library.regard_packed_room.restype = _number
     shapes: dict[str, list[object]] = {
         "regard_dropped": [ctypes.POINTER(Dropped), _number, _number],
@@ -372,7 +373,6 @@ def _describe(library: ctypes.CDLL) -> None:
         "regard_attention_backward": [ctypes.POINTER(Attended), _number],
         "regard_peaked": [ctypes.POINTER(Peaked), _number, _number],
         "regard_agreed": [ctypes.POINTER(Agreed), _number],
-        "regard_packed_room": [ctypes.POINTER(Product)],
         "regard_pack": [ctypes.POINTER(Product), _pointer],
         "regard_product": [ctypes.POINTER(Product), _number],
         "regard_turned_product": [ctypes.POINTER(Turned), _number],
@@ -387,7 +387,7 @@ def _describe(library: ctypes.CDLL) -> None:
     for name, types in shapes.items():
         getattr(library, name).argtypes = types
     for name in ("regard_use_threads", "regard_chance", *shapes):
-        if name not in (*_TELL, "regard_packed_room"):
+        if name not in _TELL:
             getattr(library, name).restype = None
 
 

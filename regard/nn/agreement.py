@@ -127,14 +127,12 @@ def _by_torch(pairs: Tensor, labels: Tensor, shares: Shares) -> tuple[tuple[Tens
 def _add_gradients(part: Projection, errors: Tensor, gradients: Gradients, rows: slice, laid: Laid | None) -> None:
     """What errors of logits (2 C, V), as narrow as factors are, mean for features, weight and bias."""
     of_features, of_weight, of_bias = gradients
-    lays_out = laid is not None and errors.dtype is torch.bfloat16
-    needed = of_features is not None and not lays_out, of_weight is not None, of_bias is not None
-    made = linear_gradients(errors, part.features, part.weight, needed)
-    of_rows = made[0]
-    if laid is not None and lays_out and of_features is not None:
+    needed = of_features is not None and laid is None, of_weight is not None, of_bias is not None
+    of_rows, *others = linear_gradients(errors, part.features, part.weight, needed)
+    if laid is not None and of_features is not None:
         of_rows = laid.backward.multiply(errors, torch.empty_like(part.features))
     if of_features is not None and of_rows is not None:
         of_features.unflatten(0, (2, -1))[:, rows] = of_rows.unflatten(0, (2, -1)).to(of_features.dtype)
-    for total, some in ((of_weight, made[1]), (of_bias, made[2])):
+    for total, some in zip((of_weight, of_bias), others, strict=True):
         if total is not None and some is not None:
             total += some

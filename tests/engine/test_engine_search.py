@@ -1,5 +1,8 @@
 """The native search gives what the torch search gives: the definitions are those of `regard.search`."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -237,6 +240,34 @@ def test_kernels_that_the_environment_names(tmp_path, monkeypatch):
         Engine(tmp_path / "engine.bin")
     monkeypatch.setenv("REGARD_ENGINE_KERNELS", "")
     assert Engine(tmp_path / "engine.bin").kernels == kernels_here()[0]
+
+
+SMALL_STACK = """
+import ctypes, sys
+
+class Stack(ctypes.Structure):
+    _fields_ = [("place", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+room = ctypes.create_string_buffer(8192)  # signals could not save the registers of AMX there
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(room), 0, 8192)), None) == 0
+from regard.engine import Engine
+from regard.errors import ModelError
+print(Engine(sys.argv[1]).kernels)
+try:
+    Engine(sys.argv[1], kernels="amx_int8")
+except ModelError as error:
+    print(error)
+"""
+
+
+def test_a_process_that_cannot_have_amx_goes_without(tmp_path):
+    if "amx_int8" not in kernels_here():
+        pytest.skip("this processor has no amx_int8")
+    prepare(system_named("transformer pre"), tmp_path / "engine.bin")
+    command = [sys.executable, "-c", SMALL_STACK, str(tmp_path / "engine.bin")]
+    used, told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert used == "avx512_vnni"
+    assert told.startswith("this process cannot have the kernels amx_int8; choose others of amx_int8 avx512_vnni")
 
 
 @pytest.mark.parametrize("int8", [False, True], ids=["float", "int8"])

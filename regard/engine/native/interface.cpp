@@ -152,10 +152,10 @@ REGARD_API const char* regard_kernels_here() { return kernels_here(); }
 
 REGARD_API int32_t regard_open(const char* path, const char* kernel_name, void** engine, char* message) {
   return guarded(message, [&] {
-    const Kernels* table = kernels_by_name(*kernel_name ? kernel_name : kernels_wanted());
-    if (!table)
-      throw Refused(std::string("there are no kernels ") + (*kernel_name ? kernel_name : kernels_wanted()) +
-                    " here; there are " + kernels_here());
+    const char* name = *kernel_name ? kernel_name : kernels_wanted();
+    const Kernels* table = kernels_by_name(name);
+    if (!table)  // those that are told of before are here
+      throw Refused(std::string("this process cannot have the kernels ") + name + "; choose others of " + kernels_here());
     *engine = new Engine(path, *table);
   });
 }

@@ -1,6 +1,7 @@
 // Tiles of a product of bfloat16 numbers by the processor's unit for matrices (AMX): up to TALL rows of the left factor
 // meet a panel of PANEL columns of the right one, STEP pairs at a time, and sums stay in the unit until they are wanted.
-// Sums run over the pairs in order, whatever rows are beside them: a row comes out the same in every batch.
+// The unit adds up the upper and the lower numbers of pairs apart, STEP of each at a time, whatever rows are beside them:
+// a row comes out the same in every batch.
 //
 // The unit's registers: 0 to 3 hold sums, a vector of columns each; 4 rows of the left factor; 5 to 7 the right one.
 
