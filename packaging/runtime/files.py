@@ -21,6 +21,7 @@ MODULES = (
     "engine/library.py",
     "engine/links.py",
     "engine/prepared.py",
+    "engine/requests.py",
     "engine/runtime.py",
 )
 

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.engine.calling import StopFlag
     from regard.engine.library import available
-    from regard.engine.runtime import (
-        Answer,
-        Attention,
-        Engine,
-        EngineOptions,
-        EngineReading,
-        EngineRequest,
-        Found,
-    )
+    from regard.engine.requests import Answer, Attention, EngineOptions, EngineReading, EngineRequest, Found
+    from regard.engine.runtime import Engine
     from regard.engine.session import Session
 
 __all__ = [
@@ -35,15 +28,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "regard.engine.runtime",
-    "Attention": "regard.engine.runtime",
+    "Answer": "regard.engine.requests",
+    "Attention": "regard.engine.requests",
     "Session": "regard.engine.session",
     "StopFlag": "regard.engine.calling",
     "Engine": "regard.engine.runtime",
-    "EngineOptions": "regard.engine.runtime",
-    "EngineReading": "regard.engine.runtime",
-    "EngineRequest": "regard.engine.runtime",
-    "Found": "regard.engine.runtime",
+    "EngineOptions": "regard.engine.requests",
+    "EngineReading": "regard.engine.requests",
+    "EngineRequest": "regard.engine.requests",
+    "Found": "regard.engine.requests",
     "available": "regard.engine.library",
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.engine.runtime import Attention
+from regard.engine.requests import Attention
 from regard.text.encoding import Encoding
 from regard.text.words import tokens_to_words, word_spans
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 from regard.engine.links import Side, links
-from regard.engine.runtime import Engine, EngineOptions, EngineReading, EngineRequest
+from regard.engine.requests import EngineOptions, EngineReading, EngineRequest
+from regard.engine.runtime import Engine
 from regard.errors import ModelError, UsageError
 from regard.files import replace_file
 from regard.special import END

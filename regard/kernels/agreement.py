@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.calls import library, threads
-from regard.kernels.library import Agreed
+from regard.kernels.structures import Agreed
 
 Shares = tuple[float, float, float]
 """Of the label, of every word, and the weight of the divergence."""

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.kernels.calls import checked, library, serves, threads
-from regard.kernels.library import Attended
 from regard.kernels.products import factor, in_half, product, product_gradients, widened
+from regard.kernels.structures import Attended
 
 LONGEST: Final = 256
 """Queries or keys of a row; of more, torch's own kernel makes as much."""

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.draws import generator
-from regard.kernels.library import Call, Chance, loaded
+from regard.kernels.library import loaded
+from regard.kernels.structures import Call, Chance
 
 LEVELS: Final = 1 << 16
 """Dropout is decided by numbers below this, so a rate is met to half of its inverse."""

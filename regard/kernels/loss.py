@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.calls import checked, has_half, library, serves
-from regard.kernels.library import Loss
+from regard.kernels.structures import Loss
 
 _FARTHEST: Final = -60.0
 """Logits are compared with the label's, whose log-probability must not be below this: powers would not be numbers."""

@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from regard.kernels.attention import Heads, Place, Projected, ask_backward, ask_forward, asked_attention
 from regard.kernels.calls import Asked, Kind, call_all, chance, library, rows_of, seed
-from regard.kernels.library import Chance, Normed, NormedBackward, Product, Rectified
 from regard.kernels.products import asked_product, asked_turned
+from regard.kernels.structures import Chance, Normed, NormedBackward, Product, Rectified
 
 
 class Around(NamedTuple):

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from regard.kernels.calls import checked, has_half, is_plain, library, serves, threads
-from regard.kernels.library import Product, Turned
+from regard.kernels.structures import Product, Turned
 
 
 def narrowed(tensor: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
 
 from regard.kernels.calls import chance, library, rows_of, seed, threads
-from regard.kernels.library import Dropped, Normed, NormedBackward, Rectified
 from regard.kernels.products import factor, product, product_gradients
+from regard.kernels.structures import Dropped, Normed, NormedBackward, Rectified
 
 
 def dropped(states: Tensor, rate: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.calls import library, serves, threads
-from regard.kernels.library import Chosen, Compared, Gated, Summed
+from regard.kernels.structures import Chosen, Compared, Gated, Summed
 
 
 def compares(rows: int, key: Tensor, value: Tensor, energy: Tensor, mask: Tensor | None) -> bool:

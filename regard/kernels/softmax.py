@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.calls import library, threads
-from regard.kernels.library import Peaked
+from regard.kernels.structures import Peaked
 
 
 def peaked(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.kernels.calls import checked, library, serves
-from regard.kernels.library import StepLayer, StepNorm, Stepped, StepProduct
+from regard.kernels.structures import StepLayer, StepNorm, Stepped, StepProduct
 
 Linear = tuple[Tensor, Tensor | None]
 """A weight (inputs, outputs) and a bias."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.kernels import parts
 from regard.kernels.calls import Kind, call_all, has_half
-from regard.kernels.library import Product
+from regard.kernels.structures import Product
 from regard.nn import TransformerDecoderLayer, TransformerEncoderLayer, transformer
 from regard.nn.feedforward import FeedForward
 from regard.nn.sites import Site, watching
