@@ -33,8 +33,15 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    if _HOMES[name].startswith("regard.run."):
-        from regard.process import keep_heap
+    try:
+        if _HOMES[name].startswith("regard.run."):
+            from regard.process import keep_heap
 
-        keep_heap()
-    return getattr(import_module(_HOMES[name]), name)
+            keep_heap()
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("regard."):
+            error.add_note(
+                f"regard.{name} is in regard, but not in regard-runtime, which only predicts with prepared runs"
+            )
+        raise

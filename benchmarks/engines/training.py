@@ -15,7 +15,9 @@ from multi30k.running import command, recipe_path
 
 from regard.files import replace_file
 
-INFLECTION: Final = "inflection/sigmorphon2017"
+INFLECTION: Final = "inflection/sigmorphon2016_task1"
+"""German of this year has 15,332 words to test on: one of them is far less than what may be lost in 8 bits."""
+
 FALLING: Final = (
     "training.minutes=null",
     "training.schedule=linear",
@@ -61,7 +63,7 @@ RECIPES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 """By name: a recipe of recipes/multi30k and what is changed in it."""
 
 NAMES: Final = (*RECIPES, "inflection")
-MINUTES: Final = 5
+MINUTES: Final = 8
 """Of the inflection."""
 
 
@@ -80,7 +82,7 @@ def train(names: Sequence[str], folder: Path, *, threads: int) -> dict[str, Path
             given = [str(copy.relative_to(folder)), *changes]
         else:
             corpus = Path(os.environ["REGARD_DATA"]).resolve() / INFLECTION
-            given = [str(corpus / "german.train-high.tsv.gz"), f"training.minutes={MINUTES}"]
+            given = [str(corpus / "german.train.tsv.gz"), f"training.minutes={MINUTES}"]
             given += [f"data.{part}={corpus}/german.{file}.tsv" for part, file in (("valid", "dev"), ("test", "test"))]
         command("train", *given, *settings, folder=folder, threads=threads)
     return runs

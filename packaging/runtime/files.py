@@ -18,6 +18,7 @@ MODULES = (
     "cli/runtime.py",
     "engine/__init__.py",
     "engine/calling.py",
+    "engine/constraints.py",
     "engine/library.py",
     "engine/links.py",
     "engine/prepared.py",
@@ -32,6 +33,8 @@ class RuntimeFiles(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        if Path(self.root) != TREE / "packaging" / "runtime":
+            raise SystemExit("regard-runtime is built as a wheel, in a source tree of regard: make runtime-wheel")
         sys.path.insert(0, str(TREE))
         try:
             from regard.engine.build import build

@@ -129,6 +129,9 @@ def main() -> None:
     except RegardError as error:
         sys.stderr.write(f"regard-runtime: {error}\n")
         sys.exit(error.exit_code)
+    except MemoryError:
+        sys.stderr.write("regard-runtime: there is not enough memory\n")
+        sys.exit(ResourceError.exit_code)
     except OSError as error:
         sys.stderr.write(f"regard-runtime: {error.filename or 'reading or writing'}: {error.strerror or error}\n")
         sys.stderr.flush()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regard.engine.library import available
     from regard.engine.requests import Answer, Attention, EngineOptions, EngineReading, EngineRequest, Found
     from regard.engine.runtime import Engine
-    from regard.engine.session import Session
+    from regard.engine.session import Session as Session
 
 __all__ = [
     "Answer",
@@ -22,10 +22,10 @@ __all__ = [
     "EngineReading",
     "EngineRequest",
     "Found",
-    "Session",
     "StopFlag",
     "available",
 ]
+"""What regard-runtime has, too; `Session` needs numpy, which that does without."""
 
 _HOMES = {
     "Answer": "regard.engine.requests",
@@ -44,4 +44,9 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'regard.engine' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("regard."):
+            error.add_note(f"regard.engine.{name} is in regard, but not in regard-runtime, which is a part of it")
+        raise

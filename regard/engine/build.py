@@ -79,7 +79,10 @@ class BuildError(Exception):
 
 def compiler() -> list[str]:
     """The compiler and its first arguments."""
-    wanted = shlex.split(os.environ.get("CXX", ""))
+    try:
+        wanted = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise BuildError(f"CXX is no command ({error}): {os.environ['CXX']}") from error
     names = [wanted[0]] if wanted else ["g++", "clang++", "c++"]
     for name in names:
         if path := shutil.which(name):
@@ -97,7 +100,7 @@ def knows(flags: list[str]) -> bool:
     """Whether the compiler and its assembler have heard of all flags."""
     call = [*compiler(), *flags, "-x", "c++", "-c", "-", "-o", os.devnull]
     probe = 'asm("tilerelease");' if "-mamx-tile" in flags else ""
-    return not flags or subprocess.run(call, input=probe.encode(), capture_output=True, check=False).returncode == 0  # noqa: S603
+    return not flags or _called(call, probe).returncode == 0
 
 
 def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str = "", vnni_256: bool = False) -> Path:
@@ -148,16 +151,27 @@ def _objects(library: str, flags: str) -> Iterator[Path]:
             yield Path(passing)
         return
     folder = ROOT / "build" / library / flags
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise BuildError(f"{folder} cannot be written to: {error.strerror or error}") from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = _called(command)
     if done.returncode:
         raise BuildError(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
+
+
+def _called(command: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, input=given, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    except OSError as error:
+        raise BuildError(f"{command[0]} cannot be started: {error.strerror or error}") from error
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ def describe_transformer_decoder(container: Container, decoder: TransformerDecod
     _describe_side(container, "decoder", decoder, layers)
     for index, layer in enumerate(layers):
         if layer.cross is not None and layer.around_cross is not None:
+            _settle(container, "decoder", norm_first=layer.around_cross.norm_first)
             describe_attention(container, f"decoder.{index}.cross", layer.cross)
             describe_norm(container, f"decoder.{index}.around_cross", layer.around_cross.norm)
 
@@ -59,16 +60,22 @@ def _describe_side(
     first = layers[0]
     settings = container.settings
     settings[f"{side}.layers"] = len(layers)
-    settings[f"{side}.norm_first"] = first.around_attention.norm_first
-    settings[f"{side}.inner"] = first.feedforward.outer.in_features
-    settings[f"{side}.gated"] = first.feedforward.activation in GATED
-    settings[f"{side}.activation"] = ACTIVATIONS[first.feedforward.activation]
     settings[f"{side}.embedding_norm"] = not isinstance(system.embedding_norm, nn.Identity)
     if settings[f"{side}.embedding_norm"]:
         describe_norm(container, f"{side}.embedding_norm", system.embedding_norm)
     if first.around_attention.norm_first:
         describe_norm(container, f"{side}.norm", system.norm)
     for index, layer in enumerate(layers):
+        between = layer.feedforward
+        _settle(
+            container,
+            side,
+            norm_first=layer.around_attention.norm_first,
+            inner=between.outer.in_features,
+            gated=between.activation in GATED,
+            activation=ACTIVATIONS[between.activation],
+        )
+        _settle(container, side, norm_first=layer.around_feedforward.norm_first)
         _describe_self_attention(container, side, f"{side}.{index}.attention", layer.attention)
         _describe_feedforward(container, f"{side}.{index}.feedforward", layer.feedforward)
         describe_norm(container, f"{side}.{index}.around_attention", layer.around_attention.norm)
@@ -77,7 +84,7 @@ def _describe_side(
 
 
 def _describe_self_attention(container: Container, side: str, name: str, attention: Attention) -> None:
-    """Queries, keys and values of one layer below each other; all layers of a side have the same sizes."""
+    """Queries, keys and values of one layer below each other."""
     if attention.relative is not None:
         raise refused("its self-attention has vectors of distances (positions: relative)")
     parts = plain(attention)
@@ -91,10 +98,14 @@ def _describe_self_attention(container: Container, side: str, name: str, attenti
     biases = [torch.zeros(len(one.weight)) if one.bias is None else one.bias for one in three]
     Projection(torch.cat([one.weight for one in three]), torch.cat(biases)).write(container, f"{name}.all")
     parts.output.write(container, f"{name}.output")
-    container.settings[f"{side}.heads"] = parts.heads
-    container.settings[f"{side}.key_heads"] = parts.key_heads
-    container.settings[f"{side}.head_width"] = parts.width
-    container.settings[f"{side}.scale"] = parts.scale
+    _settle(container, side, heads=parts.heads, key_heads=parts.key_heads, head_width=parts.width, scale=parts.scale)
+
+
+def _settle(container: Container, side: str, **settings: float) -> None:
+    """Tell the engine what it is told once for all layers of a side."""
+    for name, value in settings.items():
+        if container.settings.setdefault(f"{side}.{name}", value) != value:
+            raise refused(f"the layers of its {side} are not alike ({name.replace('_', ' ')})")
 
 
 def _describe_feedforward(container: Container, name: str, part: FeedForward) -> None:

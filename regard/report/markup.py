@@ -23,8 +23,8 @@ def escape(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Text for one line of a terminal: control characters, line ends and direction overrides become U+FFFD."""
-    return "".join("\ufffd" if _acts(character) else character for character in text)
+    """Text for one line of a terminal: tabs are blanks; other controls and overrides of direction U+FFFD."""
+    return "".join("\ufffd" if _acts(character) else character for character in text.replace("\t", " "))
 
 
 def markdown(text: str) -> str:

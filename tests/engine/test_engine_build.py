@@ -20,9 +20,29 @@ def test_without_a_compiler_the_reason_is_told(monkeypatch):
         BuildError, match=r"no C\+\+ compiler was found \(no-such-compiler\); install one, or name it in CXX"
     ):
         compiler()
+    monkeypatch.setenv("CXX", "'g++")
+    with pytest.raises(BuildError, match=r"CXX is no command \(No closing quotation\): 'g\+\+"):
+        compiler()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BuildError, match=r"no C\+\+ compiler was found \(g\+\+, clang\+\+, c\+\+\)"):
+        build()
+
+
+def test_a_compiler_that_does_not_start_is_told(monkeypatch, tmp_path):
+    broken = tmp_path / "c++"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    with pytest.raises(BuildError, match=r"c\+\+ cannot be started: No such file or directory"):
+        build()
+
+
+def test_without_room_for_objects_the_reason_is_told(monkeypatch, tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "build").touch()
+    monkeypatch.setattr(building, "ROOT", tmp_path)
+    with pytest.raises(BuildError, match="cannot be written to: Not a directory"):
         build()
 
 

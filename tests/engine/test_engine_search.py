@@ -302,3 +302,16 @@ def test_what_the_engine_does_not_know_is_refused_with_the_reason(name, reason, 
     with pytest.raises(ModelError, match=f"the native engine cannot run this model: {reason}.*--engine torch"):
         prepare(system_named(name), tmp_path / "engine.bin")
     assert not (tmp_path / "engine.bin").exists()
+
+
+def test_layers_that_are_not_alike_are_refused(tmp_path):
+    for side, part, name, value in (
+        ("encoder", "feedforward", "activation", "gelu"),
+        ("decoder", "around_cross", "norm_first", True),
+        ("decoder", "around_feedforward", "norm_first", True),
+    ):
+        system = system_named("transformer post")
+        setattr(getattr(getattr(system, side).layers[1], part), name, value)
+        told = f"the layers of its {side} are not alike .{name.replace('_', ' ')}."
+        with pytest.raises(ModelError, match=f"the native engine cannot run this model: {told}"):
+            prepare(system, tmp_path / "engine.bin")

@@ -75,6 +75,13 @@ def test_rows_that_there_cannot_be_are_refused(tmp_path):
         row[place] = wrong
         with pytest.raises(ModelError, match="a row of a step is not one that there can be"):
             session.step(np.array([row], dtype=np.int32))
+    (other,) = session.start([[8, END]])
+    apart = [good, [other, -1, 0, START, 0], [slot, -1, 1, START, 0]]
+    with pytest.raises(ModelError, match="rows of a sentence do not stand together in a step"):
+        session.step(np.array(apart, dtype=np.int32))
+    with pytest.raises(ModelError, match="two rows of a step have the same place"):
+        session.step(np.array([good, good], dtype=np.int32))
+    session.release(other)
     session.step(np.array([good], dtype=np.int32))
     with pytest.raises(ModelError, match="there are more sources than free slots"):
         session.start([[7, END], [8, END]])

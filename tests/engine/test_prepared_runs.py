@@ -315,6 +315,18 @@ def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_pa
         assert left(out=full) == (ResourceError.exit_code, told)
 
 
+def test_memory_that_ends_in_python_is_told(monkeypatch, capsys):
+    def exhausted(asked: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", "RUN"])
+    monkeypatch.setattr(runtime, "run", exhausted)
+    with pytest.raises(SystemExit) as left:
+        runtime.main()
+    assert left.value.code == ResourceError.exit_code
+    assert capsys.readouterr().err == "regard-runtime: there is not enough memory\n"
+
+
 def test_no_torch_and_no_numpy_are_needed():
     program = (
         "import sys, regard.cli.runtime, regard.engine.prepared; sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
@@ -331,6 +343,11 @@ def test_the_wheel_predicts_without_torch(model, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", str(made)], check=True)
     assert subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0
+    subprocess.run([python, "-I", "-c", "from regard.engine import *; import regard.engine.constraints"], check=True)
+    missing = subprocess.run(
+        [python, "-I", "-c", "import regard; regard.load"], capture_output=True, text=True, check=False
+    )
+    assert "regard.load is in regard, but not in regard-runtime" in missing.stderr
     expected = [one.text for one in with_engine(model).predict_many(LINES)]
     content = "".join(f"{line}\n" for line in LINES).encode()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

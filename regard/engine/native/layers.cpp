@@ -156,8 +156,9 @@ void Positions::biases(int64_t furthest, std::vector<float>* out) const {
 
 void PositionRoom::reach(const Positions& positions, int64_t items, int64_t head_width) {
   if (positions.biased() && furthest < items) {
-    furthest = items < 64 ? 64 : 2 * items;
-    positions.biases(furthest, &biases);
+    int64_t far = items < 64 ? 64 : 2 * items;
+    positions.biases(far, &biases);
+    furthest = far;  // not before they are there: what follows a step that failed reads them
   }
   if (positions.turns()) {
     int64_t present = static_cast<int64_t>(turns.size()) / head_width;

@@ -58,8 +58,24 @@ struct Session {
     if (!known || !(first || next) || !read || row.place < 0 || row.place >= beam) throw Refused("a row of a step is not one that there can be");
   }
 
+  // Rows of a sentence stand together, each in a place of its own.
+  void check(const std::vector<StepRow>& rows) const {
+    std::vector<char> met(items.size()), held;
+    for (size_t index = 0; index < rows.size(); ++index) {
+      const StepRow& row = rows[index];
+      check(row);
+      if (!index || rows[index - 1].slot != row.slot) {
+        if (met[row.slot]) throw Refused("rows of a sentence do not stand together in a step");
+        met[row.slot] = 1;
+        held.assign(beam, 0);
+      }
+      if (held[row.place]) throw Refused("two rows of a step have the same place");
+      held[row.place] = 1;
+    }
+  }
+
   void step(const std::vector<StepRow>& rows, float* logits, float* weights, int64_t stride) {
-    for (const StepRow& row : rows) check(row);
+    check(rows);
     last.clear();  // nothing goes on from a step that failed
     decoding->weighs = weights != nullptr;
     Rows hidden = decoding->step(rows);
