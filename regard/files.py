@@ -16,8 +16,8 @@ from typing import Final
 from regard.errors import RegardError, ResourceError, UsageError
 
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FAILING: Final = (errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE)
-"""The disk is ill or gone: another folder on it would not help. A disk with errors is often made read-only."""
+FAILING: Final = (errno.EIO, errno.ENODEV, errno.ENXIO, errno.ESTALE)
+"""The disk is ill or gone: another folder on it would not help."""
 
 NOT_FOR_FOLDERS: Final = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """What file systems say that cannot sync a folder; they keep names in order by themselves, or nothing helps."""
@@ -107,6 +107,13 @@ def cannot_write(path: Path, size: int, error: OSError) -> RegardError:
             f"{path}: the disk does not take {size:,} bytes ({error.strerror}). What was saved before is intact; mend "
             "the disk or make it writable, then run the same command again"
         )
+    if error.errno == errno.EROFS:
+        return ResourceError(
+            f"{path}: its disk can only be read, because it was mounted so or because it has errors. What was saved "
+            "before is intact; make it writable, or choose another place, then run the same command again"
+        )
+    if isinstance(error, IsADirectoryError):
+        return UsageError(f"{path}: is a folder, and a file must be written there. Remove it or give it another name")
     return UsageError(
         f"{path}: cannot be written ({error.strerror or error}). What was saved before is intact; choose a folder that "
         "can be written to"

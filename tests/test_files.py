@@ -52,21 +52,35 @@ def test_a_new_file_is_never_written_over_another(tmp_path: Path) -> None:
         write_synced(tmp_path / "x", b"2")
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EIO, rf"the disk does not take 3 bytes \({os.strerror(errno.EIO)}\)\. What was saved"),
+        (
+            errno.EROFS,
+            r"its disk can only be read, because it was mounted so or because it has errors\. What was saved",
+        ),
+    ],
+    ids=["EIO", "EROFS"],
+)
 def test_a_disk_that_fails_is_not_a_matter_of_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: str
 ) -> None:
     def failing(handle: int, content: bytes) -> int:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "write", failing)
-    with pytest.raises(
-        ResourceError,
-        match=rf"x\.json: the disk does not take 3 bytes \({os.strerror(number)}\)\. What was saved",
-    ) as caught:
+    with pytest.raises(ResourceError, match=rf"x\.json: {told}") as caught:
         replace_file(tmp_path / "x.json", b"new")
     assert caught.value.exit_code == 7
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(UsageError, match=r"x\.json: is a folder, and a file must be written there\. Remove it"):
+        replace_file(tmp_path / "x.json", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
 
 
 def test_a_write_that_takes_a_part_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,49 +8,18 @@ import io
 import os
 import signal
 import sys
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from regard.errors import DataError, RegardError, ResourceError, UsageError
+from regard.errors import RegardError, ResourceError, UsageError
 from regard.files import NO_SPACE
 
 if TYPE_CHECKING:
     from regard.engine.prepared import Asking
 
-GZIP: Final = b"\x1f\x8b"
-UTF8_MARK: Final = b"\xef\xbb\xbf"
 TOLD: Final = 10
 """Of so many lines it is said what was wrong with them; the others are counted."""
-
-
-def lines_of(stream: io.BufferedReader, name: str, damaged: list[int]) -> Iterator[str]:
-    """Lines as `regard predict` reads them: plain or gzip; what is no UTF-8 is blank, its number goes to `damaged`."""
-    number = 0
-    try:
-        for number, line in enumerate(_unpacked(stream), start=1):
-            if number == 1:
-                line = line.removeprefix(UTF8_MARK)
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError:
-                text = ""
-                damaged.append(number)
-            yield text.removesuffix("\n").removesuffix("\r")
-    except (EOFError, zlib.error, OSError) as error:
-        if isinstance(error, OSError) and error.errno:  # of the disk; wrong gzip data has no number
-            raise
-        raise DataError(f"{name}: the gzip data is damaged or cut off after line {number:,} ({error})") from error
-
-
-def _unpacked(stream: io.BufferedReader) -> Iterable[bytes]:
-    if not stream.peek(len(GZIP)).startswith(GZIP):
-        return stream
-    import gzip
-
-    return gzip.GzipFile(fileobj=stream)
 
 
 def arguments() -> argparse.Namespace:
@@ -76,33 +45,29 @@ def arguments() -> argparse.Namespace:
 
 
 def run(asked: argparse.Namespace) -> None:
+    from regard.data.ledger import Ledger
+    from regard.data.lines import read_lines
     from regard.engine.prepared import Prepared
     from regard.engine.runtime import MOST_WORKERS
 
     if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
         raise UsageError(f"--workers {asked.workers}: there can be 1 to {MOST_WORKERS}")
     model = Prepared(asked.run)
-    blamed, damaged = 0, list[int]()
-    piped = asked.file == "-"
-    if piped and sys.stdin is None:
-        raise DataError("<stdin>: standard input is closed. Name a file instead of `-`")
-    with cast(io.BufferedReader, sys.stdin.buffer) if piped else Path(asked.file).open("rb") as stream:
-        lines = lines_of(stream, "<stdin>" if piped else asked.file, damaged)
-        windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
-        predict = partial(model.predict, beam=asked.beam, workers=asked.workers, align=asked.align, **_asking(asked))
-        number = 0
-        for window in windows:
-            for line in predict(window, first=number):
-                number += 1
-                sys.stdout.write((_column(line.text) + "\t" + line.links if asked.align else line.text) + "\n")
-                if line.remark and (blamed := blamed + 1) <= TOLD:
-                    sys.stderr.write(f"regard-runtime: line {number}: {line.remark}\n")
-            sys.stdout.flush()
+    number, blamed, ledger = 0, 0, Ledger()
+    lines = read_lines(asked.file, bad_lines="blank", ledger=ledger)
+    windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
+    predict = partial(model.predict, beam=asked.beam, workers=asked.workers, align=asked.align, **_asking(asked))
+    for window in windows:
+        for line in predict(window, first=number):
+            number += 1
+            sys.stdout.write((_column(line.text) + "\t" + line.links if asked.align else line.text) + "\n")
+            if line.remark and (blamed := blamed + 1) <= TOLD:
+                sys.stderr.write(f"regard-runtime: line {number}: {line.remark}\n")
+        sys.stdout.flush()
     if blamed > TOLD:
         sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
-    if damaged:
-        told = f"{len(damaged):,}, the first of them line {damaged[0]:,}"
-        sys.stderr.write(f"regard-runtime: lines that are not UTF-8, answered with a blank line: {told}\n")
+    for told in ledger.summary().splitlines():
+        sys.stderr.write(f"regard-runtime: {told.replace(', skipped:', ', answered with a blank line:')}\n")
 
 
 def _asking(asked: argparse.Namespace) -> "Asking":
@@ -137,4 +102,6 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(ResourceError.exit_code if error.errno in NO_SPACE else UsageError.exit_code)  # nothing can be flushed
     except KeyboardInterrupt:
+        sys.stderr.write("regard-runtime: stopped by SIGINT\n")
+        sys.stderr.flush()
         os._exit(130)

@@ -102,7 +102,10 @@ def read_settings(folder: Path) -> dict[str, object]:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise ModelError(f"{path}: there is no such file; `regard prepare {folder}` writes it, with regard") from error
+        raise ModelError(
+            f"{path}: there is no such file; `regard prepare {folder}` writes it, with regard, or says why this run "
+            "needs torch"
+        ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: cannot be read: {error}; write it again with `regard prepare`") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -324,7 +324,9 @@ def search_options(
             "none: leave it out, or bound outputs by max_length"
         )
     if sampling.get("sample") and beam is not None:
-        raise UsageError(f"a beam ({beam}) has no effect on samples; leave it out, `best` is the number of samples")
+        raise UsageError(
+            f"a beam ({beam}) has no effect on samples; leave it out: how many are drawn says best (--nbest)"
+        )
     beam = max(section.beam if beam is None else beam, best)
     drawn = bool(sampling.get("sample") or sampling.get("stochastic"))
     idle = [name for name, none in RANKING.items() if drawn and sampling.get(name, none) != none]

@@ -10,12 +10,15 @@ from typing import Any, Final
 
 from regard.data import Ledger, read_lines
 from regard.data.lines import file_name, refuse_unreadable
+from regard.engine.prepared import NAME
 from regard.errors import DataError, UsageError
 from regard.files import replace_file
 from regard.run.reading import read_texts, taken
 from regard.run.shards import Asked, Task, cut, file_digest, texts_digest
 
 FORMAT: Final = 1
+ENGINES: Final = (NAME, "ctranslate2")
+"""Checksums that are of what searches, not of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,11 @@ def differences(
 ) -> Iterator[str]:
     """What is not as it was when the predictions were begun, in words."""
     names = sorted(name for name in manifest.model.keys() | model.keys() if manifest.model.get(name) != model.get(name))
-    if names:
-        yield f"the model has changed ({', '.join(names)})"
+    engines = [name for name in names if name in ENGINES]
+    if engines:
+        yield f"another engine searches, or the same one prepared otherwise ({', '.join(engines)}; see --engine)"
+    if changed := [name for name in names if name not in ENGINES]:
+        yield f"the model has changed ({', '.join(changed)})"
     new = asked.record()
     for name in sorted(manifest.asked.keys() | new.keys()):
         was, now = manifest.asked.get(name), new.get(name)

@@ -277,17 +277,27 @@ def open_engine(model: "Model") -> NativeEngine:
     folder = RunFolder(model.folder)
     path = folder.path / NAME
     if not path.exists():
+        _check_writable(path, "is not there")
         prepare_run(model.system, folder)
         return NativeEngine(path)
     engine = NativeEngine(path)
     fits = engine.engine.target_vocabulary == model.texts.target.size
     if fits and engine.engine.setting(WEIGHTS) == _checksum(folder):
         return engine
+    _check_writable(path, "is of other weights")
     if (folder.path / SETTINGS).exists():
         prepare_model(model.with_recipe(folder.read_recipe()), int8=engine.quantised)
     else:
         prepare_run(model.system, folder, int8=engine.quantised)
     return NativeEngine(path)
+
+
+def _check_writable(path: Path, told: str) -> None:
+    if not os.access(path.parent, os.W_OK):
+        raise ModelError(
+            f"{path}: {told}, and its folder cannot be written to. Prepare the run where it can be (`regard prepare`), "
+            "or search with --engine torch"
+        )
 
 
 def _checksum(folder: RunFolder) -> int:

@@ -146,7 +146,9 @@ class SearchOptions:
             used = ("temperature", "seed") if self.stochastic else ()
             idle = [name for name, usual in SAMPLING.items() if name not in used and getattr(self, name) != usual]
             if idle:
-                raise UsageError(f"{', '.join(idle)} can only have an effect on samples; ask for sample as well")
+                raise UsageError(
+                    f"{', '.join(idle)} can only have an effect on samples; ask for sample as well (--sample)"
+                )
         if self.sample and self.best < 1:
             raise UsageError(f"best is the number of samples and must be at least 1, not {self.best}")
         if not 0 < self.temperature < math.inf:

@@ -105,7 +105,7 @@ def test_finished_lines_belong_to_their_engine(regard, prepared, tmp_path):
     assert regard(*command, "--engine", "native").code == 0  # which auto has taken
     other = regard(*command, "--engine", "torch")
     assert other.code == UsageError.exit_code
-    assert "predictions were begun here with something else: the model has changed (engine.bin)" in other.err
+    assert "predictions were begun here with something else: another engine searches, or the same one" in other.err
 
 
 @pytest.mark.parametrize("engine", ["native", "ctranslate2"])
@@ -124,7 +124,7 @@ def test_processes_are_of_torch_where_nothing_else_is_asked_for(regard, prepared
     (tmp_path / "lines").write_text("a b c\n")
     command = ("predict", prepared, tmp_path / "lines", "--output", tmp_path / "out")
     assert "in 1 process of one thread" in regard(*command, "--workers", "1").err
-    assert "the model has changed (engine.bin)" in regard(*command).err
+    assert "prepared otherwise (engine.bin; see --engine)" in regard(*command).err
 
 
 def test_a_large_file_makes_its_engine(regard, run, tmp_path, monkeypatch):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data import Finding, Ledger, Place, excerpt
+from regard.data import Finding, Ledger, Place
+from regard.data.excerpt import excerpt
 from regard.errors import DataError
 
 TEXT = st.text(alphabet="ab\\\t\n\r\u2028é", max_size=8)

@@ -200,16 +200,10 @@ def test_what_is_said_of_an_engine(tmp_path):
         (EngineRequest(ids=[-1], limit=3), EngineOptions(), "a source id that the vocabulary does not have"),
         (EngineRequest(ids=[5], limit=0), EngineOptions(), "a limit that is not from 1 to 65535"),
         (EngineRequest(ids=[5], limit=3, prefix=[VOCABULARY]), EngineOptions(), "a prefix id that the vocabulary"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(beam=65), "the beam must be from 1 to 64"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(beam=0), "the beam must be from 1 to 64"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(beam=2, best=3), "the best must be from 1 to the beam"),
         (EngineRequest(ids=[5, 2**31], limit=3), EngineOptions(), "a source id that the vocabulary does not have"),
         (EngineRequest(ids=[-(2**40)], limit=3), EngineOptions(), "a source id that the vocabulary does not have"),
         (EngineRequest(ids=[5], limit=3, prefix=[2**70]), EngineOptions(), "a prefix id that the vocabulary"),
         (EngineRequest(ids=[5], limit=-(2**70)), EngineOptions(), "a limit that is not from 1 to 65535"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(block_ngrams=-1), "lengths cannot be negative"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(min_length=-1), "lengths cannot be negative"),
-        (EngineRequest(ids=[5], limit=3), EngineOptions(length_penalty=float("nan")), "penalty must be a number"),
     ],
 )
 def test_requests_that_are_refused(request_, options, message, tmp_path):
@@ -218,10 +212,27 @@ def test_requests_that_are_refused(request_, options, message, tmp_path):
         engine.search([request_], options=options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (EngineOptions(beam=65), "the beam must be from 1 to 64"),
+        (EngineOptions(beam=0), "the beam must be from 1 to 64"),
+        (EngineOptions(beam=2, best=3), "the best must be from 1 to the beam"),
+        (EngineOptions(block_ngrams=-1), "lengths cannot be negative"),
+        (EngineOptions(min_length=-1), "lengths cannot be negative"),
+        (EngineOptions(length_penalty=float("nan")), "penalty must be a number"),
+    ],
+)
+def test_options_that_are_refused(options, message, tmp_path):
+    engine = opened(system_named("transformer pre"), tmp_path)
+    with pytest.raises(UsageError, match=message):
+        engine.search([EngineRequest(ids=[5], limit=3)], options=options)
+
+
 @pytest.mark.parametrize(("workers", "capacity", "message"), [(0, 1, "1 to 1024 workers"), (1, 0, "capacity must be")])
 def test_settings_that_are_refused(workers, capacity, message, tmp_path):
     engine = opened(system_named("transformer pre"), tmp_path)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(UsageError, match=message):
         engine.search([EngineRequest(ids=[5], limit=3)], options=EngineOptions(), workers=workers, capacity=capacity)
 
 

@@ -248,7 +248,7 @@ def test_the_command_tells_what_was_wrong(model, monkeypatch, capsys, tmp_path):
     told = capsys.readouterr()
     assert told.out.count("\n") == 16
     assert told.out.split("\n")[13] == ""
-    said = "regard-runtime: lines that are not UTF-8, answered with a blank line: 1, the first of them line 14\n"
+    said = f"regard-runtime: lines that are not UTF-8, answered with a blank line: 1 ({lines}:14)\n"
     assert said in told.err
     assert "regard-runtime: line 3: a source of one text was expected" in told.err
     assert "regard-runtime: and 3 more lines" in told.err
@@ -275,7 +275,15 @@ def test_files_are_read_as_predict_reads_them(model, monkeypatch, capsys, tmp_pa
         monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(packed)])
         with pytest.raises(SystemExit, match=str(DataError.exit_code)):
             runtime.main()
-        assert f"regard-runtime: {packed}: the gzip data is damaged or cut off" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert told.startswith(f"regard-runtime: {packed}:")
+        assert "the gzip data is damaged or cut off" in told
+    for name, foreign, said in (("u", "a b\n".encode("utf-16"), "is UTF-16"), ("u.gz", b"a b\n", "is not gzip data")):
+        (tmp_path / name).write_bytes(foreign)
+        monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), str(tmp_path / name)])
+        with pytest.raises(SystemExit, match=str(DataError.exit_code)):
+            runtime.main()
+        assert said in capsys.readouterr().err
 
 
 def test_a_closed_standard_input_is_told(model, monkeypatch, capsys):
@@ -308,7 +316,7 @@ def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_pa
 
     assert left(out=tmp_path / "out") == (0, "")
     assert left("--workers", "0", out=tmp_path / "out") == (2, "regard-runtime: --workers 0: there can be 1 to 1024\n")
-    assert left(str(tmp_path / "nothing"), out=tmp_path / "out")[0] == UsageError.exit_code
+    assert left(str(tmp_path / "nothing"), out=tmp_path / "out")[0] == DataError.exit_code
     full = Path("/dev/full")
     if full.exists():
         told = "regard-runtime: reading or writing: No space left on device\n"

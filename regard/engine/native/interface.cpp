@@ -87,10 +87,10 @@ Sampling sampling_of(const Asked& asked) {
 
 void check_ranking(const Model& model, const Asked& asked) {
   check_beam(asked.beam);
-  if (asked.best < 1 || asked.best > asked.beam) throw Refused("the best must be from 1 to the beam");
+  if (asked.best < 1 || asked.best > asked.beam) throw Misused("the best must be from 1 to the beam");
   if (asked.rules || asked.temperature != 1 || asked.seed)
     throw Misused("temperature, top_k, top_p, min_p, typical and seed can only have an effect on samples; ask for "
-                  "sample as well");
+                  "sample as well (--sample)");
   if (!(asked.coverage_penalty >= 0 && std::isfinite(asked.coverage_penalty)))
     throw Misused("coverage_penalty must be a number from 0 on, not " + told(asked.coverage_penalty) + "; 0 is none");
   if (asked.coverage_penalty > 0 && model.decoder->attention_heads.empty())
@@ -113,8 +113,8 @@ Options options_of(const Model& model, const Asked& asked) {
   else
     check_ranking(model, asked);
   check_sharing(asked.capacity, asked.workers);
-  if (asked.min_length < 0 || asked.block_ngrams < 0) throw Refused("lengths cannot be negative");
-  if (!std::isfinite(asked.length_penalty)) throw Refused("the length penalty must be a number");
+  if (asked.min_length < 0 || asked.block_ngrams < 0) throw Misused("lengths cannot be negative");
+  if (!std::isfinite(asked.length_penalty)) throw Misused("the length penalty must be a number");
   return options;
 }
 

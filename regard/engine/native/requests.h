@@ -25,14 +25,14 @@ inline void check_source(const Model& model, const Source& source, const std::st
 // How a call is shared between workers, and how many sentences of it run together in each.
 inline void check_sharing(int64_t capacity, int64_t workers) {
   if (capacity < 1 || capacity > 4096)
-    throw Refused("the capacity must be from 1 to 4096, not " + std::to_string(capacity));
-  if (workers < 1 || workers > 1024) throw Refused("there must be 1 to 1024 workers, not " + std::to_string(workers));
+    throw Misused("the capacity must be from 1 to 4096, not " + std::to_string(capacity));
+  if (workers < 1 || workers > 1024) throw Misused("there must be 1 to 1024 workers, not " + std::to_string(workers));
 }
 
 // Kernels have room for so many candidates of a row.
 inline void check_beam(int64_t beam) {
   if (beam < 1 || beam > LONGEST_K)
-    throw Refused("the beam must be from 1 to " + std::to_string(LONGEST_K) + ", not " + std::to_string(beam));
+    throw Misused("the beam must be from 1 to " + std::to_string(LONGEST_K) + ", not " + std::to_string(beam));
 }
 
 // The most tokens of an output, no more than the model has positions.
