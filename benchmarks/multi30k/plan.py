@@ -94,11 +94,11 @@ PLAN: Final = (
         published=Published(value=36.52, source=TREVETT),
     ),
     Planned(recipe="deen_bpe", what="the same with subwords, 30 epochs", minutes=60, stretch=42),
-    Planned(recipe="ladder_lstm", what="LSTM without attention", minutes=22),
-    Planned(recipe="ladder_gru", what="GRU without attention", minutes=22),
-    Planned(recipe="ladder_bahdanau", what="GRU, attention before the step", minutes=22),
-    Planned(recipe="ladder_luong", what="GRU, attention after the step", minutes=22),
-    Planned(recipe="ladder_transformer", what="Transformer", minutes=22),
+    Planned(recipe="ladder_lstm", what="LSTM without attention", minutes=12),
+    Planned(recipe="ladder_gru", what="GRU without attention", minutes=12),
+    Planned(recipe="ladder_bahdanau", what="GRU, attention before the step", minutes=12),
+    Planned(recipe="ladder_luong", what="GRU, attention after the step", minutes=12),
+    Planned(recipe="ladder_transformer", what="Transformer", minutes=12),
 )  # fmt: skip
 
 LADDER: Final = tuple(row.recipe for row in PLAN if row.recipe.startswith("ladder_"))
