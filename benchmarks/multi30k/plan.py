@@ -72,7 +72,7 @@ PLAN: Final = (
         limit=90, published=Published(value=39.0, source=LIUM),
     ),
     Planned(recipe="ende_raw", what="Transformer 4+4 on text as people write it", minutes=45),
-    Planned(recipe=COMPARED, what="JoeyNMT's settings for small corpora", minutes=90),
+    Planned(recipe=COMPARED, what="JoeyNMT's settings for small corpora", minutes=48),
     Planned(
         recipe="enfr_tiny_short", what="Transformer 4+4, width 128, 16,000 updates", minutes=45, stretch=61.0,
         published=Published(value=61.80, source=WU_PAPER),

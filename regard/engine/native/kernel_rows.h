@@ -126,7 +126,8 @@ static void norm(const NormWeights& weights, const float* in, int64_t rows, int6
 static constexpr int64_t AHEAD = 8192;
 
 // The tile of rows from `row`. One that has its panel alone calls for what comes AHEAD of it; of several, the first
-// four call for the next panel, each for a quarter of it.
+// four call for the next panel, each for a quarter of it. The unit for matrices is so fast that calls would hold up what
+// it loads: the processor brings panels by itself.
 static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, int64_t panel, int64_t row) {
   int64_t quads = (weights.inputs + 3) / 4, size = quads * 4 * PANEL;
   ByteTile tile;
@@ -142,7 +143,7 @@ static inline ByteTile byte_tile_of(const Rows& rows, const Weights& weights, in
   tile.ahead = tile.panel + AHEAD;
   if (Unit::works(rows.count, true)) tile.before = row && rows.count - row < TILE ? TILE - (rows.count - row) : 0;
   tile.later = rows.count > TILE;
-  if (tile.later) tile.ahead = row < 4 * TILE ? tile.panel + size + 64 * (row / TILE) : nullptr;
+  if (tile.later) tile.ahead = row < 4 * TILE && tile.before < 0 ? tile.panel + size + 64 * (row / TILE) : nullptr;
   return tile;
 }
 
