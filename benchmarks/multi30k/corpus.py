@@ -7,6 +7,7 @@ FOLDER/state/                      what each run was begun with, and what it too
 FOLDER/outputs/                    what each finished run wrote for the test set
 """
 
+import contextlib
 import gzip
 import os
 from itertools import islice
@@ -37,7 +38,8 @@ def place_corpus(folder: Path, *, small: bool) -> None:
                 for form in ("", "lc.norm.tok."):
                     _shorten(corpus, there, f"{part}.{form}{language}", count)
     elif not there.exists():
-        there.symlink_to(corpus)
+        with contextlib.suppress(FileExistsError):  # by another training that began at the same moment
+            there.symlink_to(corpus)
 
 
 def _shorten(corpus: Path, there: Path, name: str, count: int) -> None:

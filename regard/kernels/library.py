@@ -76,8 +76,8 @@ class KernelsWarning(RuntimeWarning):
 @cache
 def loaded() -> Loaded:
     """Load the library at the first call; who asks for it by name is told where it cannot be."""
-    found, asked = _load(), [name for name in (SETTING, WHERE) if os.environ.get(name, "") not in ("", "off")]
-    if found.library is None and asked and os.environ.get(SETTING) != "off":
+    found = _load()
+    if found.library is None and _asked() and os.environ.get(SETTING) != "off":
         warnings.warn(f"no native kernels: {found.reason}. torch does without", KernelsWarning, stacklevel=3)
     return found
 
@@ -106,6 +106,15 @@ def _load() -> Loaded:
 def available() -> str:
     """Why the kernels cannot be used here; "" where they can."""
     return loaded().reason
+
+
+def missing() -> str:
+    """Why there are no kernels where the environment says nothing of them; "" otherwise."""
+    return "" if _asked() else available()
+
+
+def _asked() -> bool:
+    return any(os.environ.get(name) for name in (SETTING, WHERE))
 
 
 def _describe(library: ctypes.CDLL) -> None:

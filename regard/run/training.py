@@ -9,6 +9,7 @@ import torch
 from regard.data import Ledger
 from regard.data.corpus import StoreCorpus
 from regard.errors import DataError, UsageError
+from regard.kernels.library import missing
 from regard.metrics import metric
 from regard.recipe.build import system_for, training_settings
 from regard.recipe.objectives import build_corruption, build_objective
@@ -217,6 +218,10 @@ def _settled(built: Built) -> list[Settled | Warned]:
         told.append(Settled(progress, tuple(lines), 0 if outlook is None else outlook.memory.peak))
     if outlook is not None and outlook.advice:
         told.append(Warned(progress, "memory", outlook.advice))
+    if reason := missing():
+        told.append(
+            Warned(progress, "kernels", f"no native kernels, which can make training three times as fast: {reason}")
+        )
     return told
 
 

@@ -9,6 +9,7 @@ import torch
 from regard.data.batch import Batch
 from regard.data.corpus import StoreCorpus
 from regard.errors import RecipeError, ResourceError, UsageError
+from regard.kernels import library
 from regard.recipe.schema import Recipe
 from regard.run import settling
 from regard.run.folder import RunFolder
@@ -194,6 +195,24 @@ def test_memory_that_will_be_too_small_is_warned_of(
     assert "training will need about " in warning.text
     assert "1 MB are free" in warning.text
     assert "training.accumulate=" in warning.text
+
+
+@pytest.mark.parametrize("setting", ["", "off"])
+def test_kernels_that_were_not_built_are_warned_of(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(library.SETTING, setting)
+    monkeypatch.delenv(library.WHERE, raising=False)
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "none.so")
+    library.loaded.cache_clear()
+    events: list[Event] = []
+    try:
+        train(toy_recipe(tmp_path / "run", pairs), observers=[events.append])
+    finally:
+        library.loaded.cache_clear()
+    texts = [event.text for event in events if isinstance(event, Warned) and event.kind == "kernels"]
+    told = "no native kernels, which can make training three times as fast: it was not built; `python -m "
+    assert [text.startswith(told) for text in texts] == ([] if setting == "off" else [True])
 
 
 def test_memory_that_no_splitting_can_mend_is_refused(
