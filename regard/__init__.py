@@ -9,8 +9,10 @@ Names are looked up when they are first used, so that `import regard` costs noth
 them that needs torch settles what must be settled before torch is loaded, unless the program has loaded it itself.
 """
 
-from importlib import import_module
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from regard.lazy import look_up
 
 if TYPE_CHECKING:
     from regard.recipe.schema import Recipe
@@ -31,17 +33,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    try:
-        if _HOMES[name].startswith("regard.run."):
+    if _HOMES.get(name, "").startswith("regard.run."):
+        with suppress(ModuleNotFoundError):  # in regard-runtime, which has no runs either
             from regard.process import keep_heap
 
             keep_heap()
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("regard."):
-            error.add_note(
-                f"regard.{name} is in regard, but not in regard-runtime, which only predicts with prepared runs"
-            )
-        raise
+    return look_up("regard", _HOMES, name)

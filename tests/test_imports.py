@@ -33,7 +33,7 @@ ORDER = (
 )
 """A part may use itself and the parts before it; everything may use the foundations."""
 
-FOUNDATIONS = {"special", "errors", "files", "process"}
+FOUNDATIONS = {"special", "errors", "files", "lazy", "process"}
 WITH_TORCH = {
     "regard.data.batch",
     "regard.data.collation",
@@ -52,6 +52,7 @@ WITHOUT_TORCH = (
     "regard.special",
     "regard.errors",
     "regard.files",
+    "regard.lazy",
     "regard.process",
     "regard.text",
     "regard.data",

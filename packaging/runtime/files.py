@@ -13,6 +13,7 @@ MODULES = (
     "py.typed",
     "errors.py",
     "files.py",
+    "lazy.py",
     "special.py",
     "cli/__init__.py",
     "cli/runtime.py",

@@ -45,7 +45,7 @@ class BulkProgress:
         match event:
             case Begun(lines=lines, finished=finished, place=place):
                 self.total, self.before, self.began = lines, finished, time.monotonic()
-                if finished == lines:
+                if finished and finished == lines:
                     self.console.print(f"{lines:,} lines, all of them finished before")
                 else:
                     went = f", {finished:,} of them finished before" if finished else ""

@@ -203,7 +203,7 @@ def predict(
             files, output, crew=crew, asked=asked, model=checksums, shard_lines=shard_lines, overwrite=overwrite
         )
         ledger, tally = counts.ledger, counts.tally
-    for warning in (*_findings(ledger), *tally.told(limit)):
+    for warning in (*ledger.summary(answered=True).splitlines(), *tally.told(limit)):
         typer.echo(f"regard: {warning}", err=True)
 
 
@@ -292,9 +292,3 @@ def _stream(model: "Model", asked: "Asked", file: str, *, typed: bool, processes
             if typed:
                 output.flush()
     return ledger, tally
-
-
-def _findings(ledger: "Ledger") -> Iterator[str]:
-    """What was wrong with lines. One that cannot be read is skipped in training; here it is answered with a blank."""
-    for line in ledger.summary().splitlines():
-        yield line.replace(", skipped:", ", answered with a blank line:")

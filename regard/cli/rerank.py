@@ -109,6 +109,5 @@ def _stream(
             fault, place = faults.pop(number, None), f"line {number}"
             for line in answer_lines(prediction, number, form=form, fault=fault, tally=tally, place=place):
                 output.write(line + "\n")
-    told = (line.replace(", skipped:", ", answered with a blank line:") for line in ledger.summary().splitlines())
-    for warning in (*told, *tally.told(reranker.model.longest_source)):
+    for warning in (*ledger.summary(answered=True).splitlines(), *tally.told(reranker.model.longest_source)):
         typer.echo(f"regard: {warning}", err=True)

@@ -66,8 +66,8 @@ def run(asked: argparse.Namespace) -> None:
         sys.stdout.flush()
     if blamed > TOLD:
         sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
-    for told in ledger.summary().splitlines():
-        sys.stderr.write(f"regard-runtime: {told.replace(', skipped:', ', answered with a blank line:')}\n")
+    for told in ledger.summary(answered=True).splitlines():
+        sys.stderr.write(f"regard-runtime: {told}\n")
 
 
 def _asking(asked: argparse.Namespace) -> "Asking":

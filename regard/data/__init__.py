@@ -3,8 +3,9 @@
 Names are looked up when they are first used: who reads lines does not wait for stores.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from regard.lazy import look_up
 
 if TYPE_CHECKING:
     from regard.data.batches import BatchOrder, Cursor, deal, epoch_order, plan_epoch
@@ -93,6 +94,4 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'regard.data' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return look_up("regard.data", _HOMES, name)

@@ -29,6 +29,7 @@ WORDING: Final = {
 }
 """How kinds are told to people; a kind that is not here is told by its name."""
 
+SKIPPED: Final = ", skipped"
 HEADER: Final = "kind\tfile\tline\tdetail"
 
 
@@ -90,14 +91,20 @@ class Ledger:
             kept = self._kept.setdefault(kind, [])
             kept.extend(other._kept[kind][: max(self._keep - len(kept), 0)])
 
-    def summary(self, places: int = 3) -> str:
-        """A line for each kind: what it is, how often, and the first places; empty if nothing was found."""
+    def summary(self, places: int = 3, *, answered: bool = False) -> str:
+        """A line for each kind: what it is, how often, and the first places; empty if nothing was found.
+
+        `answered`: what is skipped in training had a blank line for an answer here.
+        """
         lines = []
         for kind, count in self._counts.items():
             first = [str(finding.place) for finding in self._kept[kind][:places]]
             more = ", …" if count > len(first) else ""
             where = f" ({', '.join(first)}{more})" if first else ""
-            lines.append(f"{WORDING.get(kind, kind.replace('_', ' '))}: {count:,}{where}")
+            told = WORDING.get(kind, kind.replace("_", " "))
+            if answered and told.endswith(SKIPPED):
+                told = told.removesuffix(SKIPPED) + ", answered with a blank line"
+            lines.append(f"{told}: {count:,}{where}")
         return "\n".join(lines)
 
     def write(self, path: Path) -> None:

@@ -4,8 +4,9 @@
 Names are looked up when they are first used: `regard.engine.build` must run where there is nothing but Python.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from regard.lazy import look_up
 
 if TYPE_CHECKING:
     from regard.engine.calling import StopFlag
@@ -42,11 +43,4 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'regard.engine' has no attribute {name!r}")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("regard."):
-            error.add_note(f"regard.engine.{name} is in regard, but not in regard-runtime, which is a part of it")
-        raise
+    return look_up("regard.engine", _HOMES, name)

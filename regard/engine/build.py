@@ -109,6 +109,14 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
     `vnni_256` is for tests of kernels that this machine does not have.
     """
     library = native.library if library is None else library
+    try:
+        _build(library, native, sanitize=sanitize, vnni_256=vnni_256)
+    except (OSError, RuntimeError) as error:  # folders, locks, threads: whatever a system may refuse
+        raise BuildError(f"{library} cannot be made: {error}") from error
+    return library
+
+
+def _build(library: Path, native: Native, *, sanitize: str, vnni_256: bool) -> None:
     extra = [f"-fsanitize={sanitize}", "-g", "-O1", "-fno-sanitize-recover=all"] if sanitize else []
     extra += ["-DREGARD_TEST_VNNI_256"] if vnni_256 else []
     resolved = {name: instructions(name) for name in KERNELS}
@@ -128,9 +136,11 @@ def build(library: Path | None = None, *, native: Native = ENGINE, sanitize: str
         if not library.exists() or library.stat().st_mtime < max(path.stat().st_mtime for path in built):
             linked = library.with_name(f".{library.name}.{os.getpid()}")
             alone = [] if sanitize or sys.platform != "linux" else ["-static-libstdc++", "-static-libgcc"]
-            _run([*compiler(), "-shared", "-pthread", *alone, *extra, *map(str, built), "-o", str(linked)])
-            linked.replace(library)
-    return library
+            try:
+                _run([*compiler(), "-shared", "-pthread", *alone, *extra, *map(str, built), "-o", str(linked)])
+                linked.replace(library)
+            finally:
+                linked.unlink(missing_ok=True)
 
 
 def _changed(source: Path) -> float:
@@ -151,12 +161,8 @@ def _objects(library: str, flags: str) -> Iterator[Path]:
             yield Path(passing)
         return
     folder = ROOT / "build" / library / flags
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise BuildError(f"{folder} cannot be written to: {error.strerror or error}") from error
-    with lock:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
 

@@ -39,7 +39,12 @@ def _describe_network(container: Container, side: str, network: Recurrent) -> No
     if network.pyramid:
         raise refused("its encoder is a pyramid")
     layers = network.layers()
-    container.settings[f"{side}.cell"] = CELLS.index(_cell_name(layers[0].cell))
+    cells = {
+        _cell_name(layer.cell) for direction in range(len(network.directions)) for layer in network.layers(direction)
+    }
+    if len(cells) > 1:
+        raise refused(f"the layers of its {side} are not alike (cell)")
+    container.settings[f"{side}.cell"] = CELLS.index(cells.pop())
     container.settings[f"{side}.width"] = network.width
     container.settings[f"{side}.layers"] = len(layers)
     container.settings[f"{side}.residual"] = network.residual

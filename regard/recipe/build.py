@@ -325,7 +325,7 @@ def search_options(
         )
     if sampling.get("sample") and beam is not None:
         raise UsageError(
-            f"a beam ({beam}) has no effect on samples; leave it out: how many are drawn says best (--nbest)"
+            f"a beam ({beam}) has no effect on samples; leave it out: best (--nbest) says how many are drawn"
         )
     beam = max(section.beam if beam is None else beam, best)
     drawn = bool(sampling.get("sample") or sampling.get("stochastic"))

@@ -1,7 +1,9 @@
-"""What the engine does when memory ends: each of its allocations fails once, alone and with all after it.
+"""What the engine does when memory ends: its allocations fail one by one, alone and with all after them.
 
-Nothing but a `ResourceError` may come of it, and what is asked next must be answered as if nothing had happened, by the
-same session, too. Runs with failing.cpp loaded before everything else; says what was wrong.
+The first 50 of each work fail, and then one in seven; of sessions every one. Nothing but a `ResourceError` may come of
+it, and what is asked next must be answered as if nothing had happened, by the same engine and session, too. Each is
+tried with an engine that has searched nothing yet, so that it holds no room from before. Runs with failing.cpp loaded
+before everything else; says what was wrong.
 """
 
 import ctypes
@@ -28,6 +30,7 @@ FAR = 64
 """So many positions have room from the first on."""
 
 Work = Callable[[], object]
+Making = Callable[[], Work]
 
 
 class Allocations:
@@ -53,31 +56,46 @@ class Allocations:
         return reached, found
 
 
-def works(engine: Engine, path: Path) -> Iterator[tuple[str, Work]]:
+def works(path: Path) -> Iterator[tuple[str, Making]]:
+    """What is tried, and what makes it ready: there nothing fails."""
     requests = [EngineRequest(ids=ids, limit=8) for ids in SOURCES]
-    wanting = EngineConstraint(Wanting(engine.target_vocabulary, asked=True), vocabulary=engine.target_vocabulary)
-    constrained = [EngineRequest(ids=ids, limit=6, constraint=wanting) for ids in SOURCES]
     options = {
         "a beam": EngineOptions(beam=3, best=2),
         "samples": EngineOptions(sample=True, best=4, top_p=0.9),
     }
-    if engine.attention_heads:
+    if Engine(path).attention_heads:
         options["coverage"] = EngineOptions(beam=3, coverage_penalty=0.5)
         pairs = [(ids, [5, 6]) for ids in SOURCES]
-        yield "attention", lambda: engine.attention(pairs, reading=EngineReading(), workers=1)
+        yield "attention", lambda: partial(Engine(path).attention, pairs, reading=EngineReading(), workers=1)
     for name, one in options.items():
-        yield name, lambda one=one: engine.search(requests, options=one, workers=1)
-    yield "threads", lambda: engine.search(requests * 4, options=EngineOptions(beam=3), workers=3)
-    yield "constraints", lambda: engine.search(constrained, options=EngineOptions(beam=3), workers=1)
-    yield "opening", lambda: Engine(path).target_vocabulary
+        yield name, lambda one=one: partial(Engine(path).search, requests, options=one, workers=1)
+    yield "threads", lambda: partial(Engine(path).search, requests * 4, options=EngineOptions(beam=3), workers=3)
+    yield "constraints", lambda: partial(constrained, Engine(path))
+    yield "a session", lambda: partial(whole_session, Engine(path))
+    yield "opening", lambda: lambda: Engine(path).target_vocabulary
 
 
-def tried(allocations: Allocations, name: str, work: Work) -> int:
+def constrained(engine: Engine) -> object:
+    """A constraint is made and learned anew."""
+    wanting = EngineConstraint(Wanting(engine.target_vocabulary, asked=True), vocabulary=engine.target_vocabulary)
+    requests = [EngineRequest(ids=ids, limit=6, constraint=wanting) for ids in SOURCES]
+    return engine.search(requests, options=EngineOptions(beam=3), workers=1)
+
+
+def whole_session(engine: Engine) -> object:
+    session, slot = started(engine)
+    found = logits(session, slot, 0, 3)
+    session.release(slot)
+    return found
+
+
+def tried(allocations: Allocations, name: str, making: Making) -> int:
     """How many allocations failed."""
-    expected, count = work(), 0
+    expected, count = making()(), 0
     for onwards in (False, True):
         number, reached = 0, True
         while reached:
+            work = making()
             reached, found = allocations.failing(number, work, onwards=onwards)
             count += reached
             if not isinstance(found, ResourceError) and found != expected:
@@ -116,6 +134,22 @@ def tried_session(allocations: Allocations, name: str, engine: Engine) -> int:
     return count
 
 
+def tried_release(allocations: Allocations, name: str, engine: Engine) -> int:
+    """A sentence that could not be released is still there; another one can begin where it could."""
+    count, reached = 0, True
+    expected = logits(*started(engine), 0, FAR)
+    while reached:
+        session, slot = started(engine)
+        logits(session, slot, 0, FAR)
+        reached, found = allocations.failing(count, partial(session.release, slot), onwards=False)
+        count += reached
+        if not isinstance(found, ResourceError):
+            (slot,) = session.start([SOURCES[0]])
+        if logits(session, slot, 0, FAR) != expected:
+            sys.exit(f"{name}, a sentence after a release without allocation {count}: differs")
+    return count
+
+
 def started(engine: Engine) -> tuple[Session, int]:
     session = Session(engine, slots=1, beam=1)
     return session, session.start([SOURCES[0]])[0]
@@ -131,8 +165,9 @@ def main() -> None:
             engine = Engine(path)
             allocations = Allocations()
             count += tried_session(allocations, name, engine)
-            for told, work in works(engine, path):
-                count += tried(allocations, f"{name}, {told}", work)
+            count += tried_release(allocations, name, engine)
+            for told, making in works(path):
+                count += tried(allocations, f"{name}, {told}", making)
     sys.stdout.write(f"{count} allocations failed\n")
 
 

@@ -38,9 +38,9 @@ def test_many_samples_of_a_short_request_can_be_interrupted(tmp_path):
     ("options", "message"),
     [
         (EngineOptions(sample=True, best=2**64 + 1), "from 1 to 65536, not 2147483647"),
-        (EngineOptions(best=2**64 + 1), "the best must be from 1 to the beam"),
+        (EngineOptions(best=2**64 + 1), "best must be from 1 to the beam, 5, not 2147483647"),
         (EngineOptions(beam=2**64 + 1), "the beam must be from 1 to 64, not 2147483647"),
-        (EngineOptions(block_ngrams=-(2**64)), "lengths cannot be negative"),
+        (EngineOptions(block_ngrams=-(2**64)), "block_ngrams must be at least 0, not -2147483647"),
     ],
 )
 def test_numbers_beyond_64_bits_are_not_taken_for_others(options, message, tmp_path):

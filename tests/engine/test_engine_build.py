@@ -1,15 +1,18 @@
 """Building the native library, and doing without it."""
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from regard.engine import build as building
 from regard.engine import library as library_module
 from regard.engine.build import BuildError, Native, build, compiler, instructions
+from regard.engine.wheel import NativeEngine
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,8 +45,42 @@ def test_without_room_for_objects_the_reason_is_told(monkeypatch, tmp_path):
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "build").touch()
     monkeypatch.setattr(building, "ROOT", tmp_path)
-    with pytest.raises(BuildError, match="cannot be written to: Not a directory"):
+    with pytest.raises(BuildError, match=r"cannot be made: .*Not a directory"):
         build()
+
+
+def test_without_locks_or_a_place_for_the_library_the_reason_is_told(monkeypatch, tmp_path):
+    (tmp_path / "empty.cpp").touch()
+    (tmp_path / "taken.so").mkdir()
+    monkeypatch.setattr(building, "ROOT", tmp_path)
+    taken = Native("taken", tmp_path / "taken.so", tmp_path)
+    with pytest.raises(BuildError, match=r"taken\.so cannot be made: .*Is a directory"):
+        build(native=taken)
+    assert {path.name for path in tmp_path.iterdir()} == {"empty.cpp", "taken.so"}
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(building.fcntl, "flock", refused)
+    with pytest.raises(BuildError, match=r"cannot be made: .*No locks available"):
+        build(native=taken)
+
+
+def refused(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def test_a_wheel_is_made_without_libraries_where_none_can_be_built(monkeypatch):
+    def fails(*, native):
+        raise BuildError(f"no compiler for {native.name}")
+
+    monkeypatch.setattr(building, "build", fails)
+    warnings, data = [], {"artifacts": []}
+    hook = NativeEngine.__new__(NativeEngine)
+    monkeypatch.setattr(NativeEngine, "root", str(ROOT))
+    monkeypatch.setattr(NativeEngine, "app", SimpleNamespace(display_warning=warnings.append))
+    hook.initialize("standard", data)
+    assert data == {"artifacts": []}
+    assert warnings == [
+        f"regard is built without a native library ({name}): no compiler for {name}" for name in ("engine", "kernels")
+    ]
 
 
 def test_what_a_compiler_says_is_told(monkeypatch, tmp_path):

@@ -12,6 +12,7 @@ from regard.engine.library import kernels_here
 from regard.engine.preparation import prepare
 from regard.errors import ModelError, UsageError
 from regard.models import EncoderDecoder, FromNothing, InitialStateDecoder, NoSource
+from regard.nn.cells import ElmanCell, GRUCell
 from regard.search import SearchOptions
 from regard.special import END
 from tests.engine.searching import (
@@ -217,9 +218,9 @@ def test_requests_that_are_refused(request_, options, message, tmp_path):
     [
         (EngineOptions(beam=65), "the beam must be from 1 to 64"),
         (EngineOptions(beam=0), "the beam must be from 1 to 64"),
-        (EngineOptions(beam=2, best=3), "the best must be from 1 to the beam"),
-        (EngineOptions(block_ngrams=-1), "lengths cannot be negative"),
-        (EngineOptions(min_length=-1), "lengths cannot be negative"),
+        (EngineOptions(beam=2, best=3), "best must be from 1 to the beam, 2, not 3"),
+        (EngineOptions(block_ngrams=-1), "block_ngrams must be at least 0, not -1"),
+        (EngineOptions(min_length=-1), "min_length must be at least 0, not -1"),
         (EngineOptions(length_penalty=float("nan")), "penalty must be a number"),
     ],
 )
@@ -326,3 +327,14 @@ def test_layers_that_are_not_alike_are_refused(tmp_path):
         told = f"the layers of its {side} are not alike .{name.replace('_', ' ')}."
         with pytest.raises(ModelError, match=f"the native engine cannot run this model: {told}"):
             prepare(system, tmp_path / "engine.bin")
+
+
+@pytest.mark.parametrize(("name", "part"), [("elman, initial", "encoder"), ("luong lstm", "decoder")])
+def test_recurrent_layers_that_are_not_alike_are_refused(name, part, tmp_path):
+    system = system_named(name)
+    last = getattr(system, part).network.layers(-1)[-1]
+    width = last.cell.width
+    other = ElmanCell(width=width) if not isinstance(last.cell, ElmanCell) else GRUCell(width=width, reset="after")
+    last.cell = other
+    with pytest.raises(ModelError, match=rf"the layers of its {part} are not alike .cell."):
+        prepare(system, tmp_path / "engine.bin")

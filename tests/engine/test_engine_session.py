@@ -221,6 +221,17 @@ def test_too_little_memory_is_an_error(tmp_path):
     assert session.start([[7, END]]) == [0]
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_goes_on_from_a_sentence_that_was_released(name, tmp_path):
+    session = Session(opened(system_named(name), tmp_path), slots=1, beam=1)
+    (slot,) = session.start([[7, 8, END]])
+    session.step(np.array([[slot, -1, 0, START, 0]], dtype=np.int32))
+    session.release(slot)
+    assert session.start([[9, END]]) == [slot]
+    with pytest.raises(ModelError, match="a row of a step is not one that there can be"):
+        session.step(np.array([[slot, 0, 0, 7, 1]], dtype=np.int32))
+
+
 def test_a_step_that_found_too_little_memory_can_be_taken_again(tmp_path):
     """Half-made room must not be written to."""
     import resource

@@ -1,4 +1,4 @@
-"""Every allocation of the engine fails once: nothing but an error that says so, and nothing wrong afterwards."""
+"""Allocations of the engine fail one by one: nothing but an error that says so, and nothing wrong afterwards."""
 
 import os
 import subprocess

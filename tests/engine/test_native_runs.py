@@ -12,8 +12,9 @@ from regard.insight import Reading
 from regard.run.folder import RunFolder
 from regard.run.joint import JointModel, checksums
 from regard.run.model import Model
-from regard.run.native import prepare_model, prepare_run, with_engine
+from regard.run.native import open_engine, prepare_model, prepare_run, with_engine
 from regard.search import Constraint, SearchOptions
+from regard.training import weights
 from tests.engine.searching import system_named
 from tests.toys import toy_sources
 from tests.untrained import untrained_run
@@ -312,6 +313,19 @@ def test_where_an_engine_cannot_be_made_by_itself_torch_searches(model, capsys, 
     assert searched_by(model, "auto", files=[str(large)]) is model
     assert capsys.readouterr().err == ""
     assert not (model.folder / "engine.bin").exists()
+
+
+@pytest.mark.parametrize("told", ["is not there", "is of other weights"])
+def test_an_engine_that_is_asked_for_and_cannot_be_written_is_refused(model, monkeypatch, told):
+    if told == "is of other weights":
+        searched_by(model, "native")
+        folder = RunFolder(model.folder)
+        folder.write_weights({name: tensor + 1 for name, tensor in weights(model.system).items()})
+    monkeypatch.setattr("regard.run.native.os.access", lambda *_: False)
+    with pytest.raises(
+        ModelError, match=rf"engine\.bin: {told}, and its folder cannot be written to\. Prepare the run"
+    ):
+        open_engine(model)
 
 
 def _no_room(path, content):

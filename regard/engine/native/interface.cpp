@@ -53,6 +53,10 @@ std::string told(double number) {
   return text;
 }
 
+void check_not_negative(const char* name, int64_t number) {
+  if (number < 0) throw Misused(std::string(name) + " must be at least 0, not " + std::to_string(number));
+}
+
 std::optional<double> share_of(const char* name, bool given, double share) {
   if (!given) return std::nullopt;
   if (!(share > 0 && share <= 1))
@@ -87,7 +91,8 @@ Sampling sampling_of(const Asked& asked) {
 
 void check_ranking(const Model& model, const Asked& asked) {
   check_beam(asked.beam);
-  if (asked.best < 1 || asked.best > asked.beam) throw Misused("the best must be from 1 to the beam");
+  if (asked.best < 1 || asked.best > asked.beam)
+    throw Misused("best must be from 1 to the beam, " + std::to_string(asked.beam) + ", not " + std::to_string(asked.best));
   if (asked.rules || asked.temperature != 1 || asked.seed)
     throw Misused("temperature, top_k, top_p, min_p, typical and seed can only have an effect on samples; ask for "
                   "sample as well (--sample)");
@@ -113,8 +118,10 @@ Options options_of(const Model& model, const Asked& asked) {
   else
     check_ranking(model, asked);
   check_sharing(asked.capacity, asked.workers);
-  if (asked.min_length < 0 || asked.block_ngrams < 0) throw Misused("lengths cannot be negative");
-  if (!std::isfinite(asked.length_penalty)) throw Misused("the length penalty must be a number");
+  check_not_negative("min_length", asked.min_length);
+  check_not_negative("block_ngrams", asked.block_ngrams);
+  if (!std::isfinite(asked.length_penalty))
+    throw Misused("length_penalty must be a number, not " + told(asked.length_penalty));
   return options;
 }
 

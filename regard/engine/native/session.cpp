@@ -46,6 +46,8 @@ struct Session {
     decoding->release(slot);
     items[slot] = -1;
     free.push_back(slot);
+    for (StepRow& row : last)
+      if (row.slot == slot) row.slot = -1;  // nothing goes on from a sentence that has left
   }
 
   void check(const StepRow& row) const {

@@ -88,6 +88,7 @@ class TransformerDecoding : public Decoding {
   }
 
   void release(int64_t slot) override {
+    free_.reserve(free_.size() + slots_[slot].blocks.size());  // first: nothing may fail halfway
     for (Buffer<uint32_t>& block : slots_[slot].blocks) free_.push_back(std::move(block));
     slots_[slot].blocks.clear();
   }
