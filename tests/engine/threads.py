@@ -1,14 +1,19 @@
-"""Several threads that search with one engine, each with several workers, for the thread sanitizer.
+"""Several threads that search with one engine, each with several workers or in a session, for the thread sanitizer.
 
-`python -m tests.engine.threads FOLDER` ends with 0 if all of them found the same.
+`python -m tests.engine.threads FOLDER` ends with 0 if all of them found the same, and a search that another thread
+stops has ended.
 """
 
 import sys
 import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
 
-from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Found
+import numpy as np
+
+from regard.engine import Engine, EngineOptions, EngineReading, EngineRequest, Found, Session, StopFlag
 from regard.engine.constraints import EngineConstraint
+from regard.special import END, START
 from tests.engine.rules import Wanting
 
 
@@ -30,12 +35,41 @@ def run(path: Path) -> bool:
     def search(workers: int) -> None:
         found.append([engine.search(requests, options=options, workers=workers, capacity=3) for options in searches])
 
-    threads = [threading.Thread(target=search, args=(workers,)) for workers in (1, 3, 4)]
+    logits: list[list[bytes]] = []
+
+    def walk() -> None:
+        logits.append(walked(engine))
+
+    stopped: list[bool] = []
+    flag = StopFlag()
+
+    def be_stopped() -> None:
+        try:
+            engine.answer(requests * 50, options=EngineOptions(beam=3), workers=2, stop=flag)
+        except CancelledError:
+            stopped.append(True)
+
+    targets = [*(lambda workers=workers: search(workers) for workers in (1, 3, 4)), walk, walk, be_stopped]
+    threads = [threading.Thread(target=target) for target in targets]
     for thread in threads:
         thread.start()
+    flag.stop()
     for thread in threads:
         thread.join()
-    return len(found) == 3 and found[0] == found[1] == found[2]
+    alike = len(found) == 3 and found[0] == found[1] == found[2]
+    return alike and len(logits) == 2 and logits[0] == logits[1] and stopped == [True]
+
+
+def walked(engine: Engine) -> list[bytes]:
+    """Logits of a few steps of two sentences in a session."""
+    session = Session(engine, slots=2, beam=1)
+    slots = session.start([[5, 6, 7, END], [9, END]])
+    steps = []
+    for position in range(4):
+        before = [-1, -1] if position == 0 else [0, 1]
+        rows = [[slot, before[index], 0, 7 if position else START, position] for index, slot in enumerate(slots)]
+        steps.append(session.step(np.array(rows, dtype=np.int32))[0].tobytes())
+    return steps
 
 
 if __name__ == "__main__":
