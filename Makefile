@@ -79,9 +79,13 @@ if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/
   $(PYTHON) -m venv $(VENV); \
 fi; \
 if [ ! -f "$$stamp" ] || [ "$$(cat "$$stamp")" != "$$wanted" ]; then \
-  echo "installing $(2) into $(VENV)" >&2; \
+  echo "installing $(2) into $(VENV), and compiling: some minutes" >&2; \
   $(BIN)/python -m pip install --quiet --progress-bar off -c constraints.txt hatchling editables; \
   $(BIN)/python -m pip install --quiet --progress-bar off -c constraints.txt --no-build-isolation -e "$(2)"; \
+  for library in regard/engine/native/_regard_engine.so regard/kernels/native/_regard_kernels.so; do \
+    [ -f "$$library" ] || echo "$$library was not built: all works without it, more slowly. Install a C++17 compiler" \
+      "and say: $(BIN)/python -m regard.engine.build" >&2; \
+  done; \
   echo "$$wanted" > "$$stamp"; \
 fi
 endef

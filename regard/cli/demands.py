@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.search import Constraint
+
+ENDINGS: Final = (".txt", ".tsv", ".csv", ".list", ".lst", ".words", ".gz")
 
 
 def read_constraint(given: Mapping[str, str | None]) -> "Constraint | None":
@@ -24,15 +26,26 @@ def read_constraint(given: Mapping[str, str | None]) -> "Constraint | None":
             case "only":
                 fields[name] = _lines(value)
             case "forbid" | "force" | "brackets" | "bio":
-                fields[name] = _words(value)
+                fields[name] = _words(name, value)
             case _:
                 fields[name] = value
     return Constraint(**fields) if fields else None
 
 
-def _words(value: str) -> tuple[str, ...]:
+def _words(name: str, value: str) -> tuple[str, ...]:
     """The lines of a file, or what stands between commas."""
-    return _lines(value) if Path(value).is_file() else tuple(word.strip() for word in value.split(","))
+    if Path(value).is_file():
+        return _lines(value)
+    words = tuple(word.strip() for word in value.split(","))
+    if len(words) == 1 and _looks_like_a_file(value):
+        raise DataError(f"--{name} {value}: there is no such file. If it is a word, put it into a file")
+    return words
+
+
+def _looks_like_a_file(value: str) -> bool:
+    """A file ending, or a folder that is there: what was mistyped must not pass for a word."""
+    path = Path(value)
+    return path.suffix in ENDINGS or ("/" in value and path.parent.is_dir())
 
 
 def _lines(path: str) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ def searched_by(model: "Model", name: str, *, files: Sequence[str] = ()) -> "Mod
     except RegardError as error:
         if name == "native" or isinstance(error, UsageError):
             raise
-        typer.echo(f"regard: torch searches, for engine.bin cannot be used: {error}", err=True)
+        again = f"`regard prepare {model.folder}`, with --float32 if it had 32 bits"
+        typer.echo(f"regard: torch searches, for engine.bin cannot be used: {error} ({again})", err=True)
         return model
     if not prepared:
         _tell_made(native)
@@ -70,9 +71,7 @@ def searched_by(model: "Model", name: str, *, files: Sequence[str] = ()) -> "Mod
 
 def in_8_bits(model: "Model") -> bool:
     """Whether results are those of rounded weights."""
-    from regard.run.native import NativeEngine
-
-    return isinstance(model.engine, NativeEngine) and model.engine.quantised
+    return model.engine is not None and model.engine.quantised
 
 
 def _worth_it(files: Sequence[str]) -> bool:

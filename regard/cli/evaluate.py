@@ -75,8 +75,8 @@ def evaluate(
             "searching"
         )
     model = searched_by(model, engine, files=files if model.recipe.evaluation.metrics else ())
-    if engine == "auto" and in_8_bits(model):
-        typer.echo("regard: searched in 8 bits (engine.bin); --engine torch measures the weights as they are", err=True)
+    if in_8_bits(model):
+        typer.echo("regard: searched in 8 bits; --engine torch measures the weights as they are", err=True)
     if assumed := set_layout(model.recipe, files).assumed:
         typer.echo(f"regard: {' + '.join(files)} is {assumed}", err=True)
     ledger = Ledger()

@@ -14,6 +14,7 @@ def prepare(
     Weights go into 8 bits, with a scale for each output of a map. A model that the engine cannot run is refused, with
     the reason.
     """
+    from regard.engine import available
     from regard.engine.prepared import NAME, SETTINGS
     from regard.run.model import Model
     from regard.run.native import prepare_model
@@ -22,5 +23,7 @@ def prepare(
     reason = prepare_model(model, int8=not float32)
     size = (model.folder / NAME).stat().st_size
     typer.echo(f"{model.folder / NAME}: {size / 1e6:.1f} MB, {'32' if float32 else '8'} bits", err=True)
+    if missing := available():
+        typer.echo(f"regard: it cannot be used here: {missing}", err=True)
     if reason:
         typer.echo(f"regard: without {SETTINGS}, so not for regard-runtime: {reason}", err=True)

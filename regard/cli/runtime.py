@@ -41,7 +41,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--align", action="store_true", help="add a column with word links, source-target, from 0")
     parser.add_argument("--workers", type=int, help="threads; one for each core if left out")
     parser.add_argument("--at-once", action="store_true", help="answer each line before the next is read")
-    return parser.parse_intermixed_args()  # FILE may stand behind options
+    asked, unknown = parser.parse_known_intermixed_args()  # FILE may stand behind options
+    if unknown:
+        parser.error(f"{unknown[0]}: there is no such option here; `regard predict` has more of them")
+    return asked
 
 
 def run(asked: argparse.Namespace) -> None:
@@ -53,19 +56,23 @@ def run(asked: argparse.Namespace) -> None:
     if asked.workers is not None and not 1 <= asked.workers <= MOST_WORKERS:
         raise UsageError(f"--workers {asked.workers}: there can be 1 to {MOST_WORKERS}")
     model = Prepared(asked.run)
-    number, blamed, ledger = 0, 0, Ledger()
+    number, blamed, unended, ledger = 0, 0, 0, Ledger()
     lines = read_lines(asked.file, bad_lines="blank", ledger=ledger)
     windows: Iterable[Iterable[str]] = ([line] for line in lines) if asked.at_once else (lines,)
     predict = partial(model.predict, beam=asked.beam, workers=asked.workers, align=asked.align, **_asking(asked))
     for window in windows:
         for line in predict(window, first=number):
             number += 1
+            unended += not line.complete
             sys.stdout.write((_column(line.text) + "\t" + line.links if asked.align else line.text) + "\n")
             if line.remark and (blamed := blamed + 1) <= TOLD:
                 sys.stderr.write(f"regard-runtime: line {number}: {line.remark}\n")
         sys.stdout.flush()
     if blamed > TOLD:
         sys.stderr.write(f"regard-runtime: and {blamed - TOLD:,} more lines\n")
+    if unended:
+        s, its = ("", "its") if unended == 1 else ("s", "their")
+        sys.stderr.write(f"regard-runtime: {unended:,} output{s} reached the limit of length before {its} end\n")
     for told in ledger.summary(answered=True).splitlines():
         sys.stderr.write(f"regard-runtime: {told}\n")
 
@@ -86,6 +93,9 @@ def _column(text: str) -> str:
 def main() -> None:
     """Run, and leave with the exit code that says what happened."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.stdout is None:
+        sys.stderr.write("regard-runtime: standard output is closed: nothing can be written\n")
+        sys.exit(UsageError.exit_code)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
@@ -98,7 +108,7 @@ def main() -> None:
         sys.stderr.write("regard-runtime: there is not enough memory\n")
         sys.exit(ResourceError.exit_code)
     except OSError as error:
-        sys.stderr.write(f"regard-runtime: {error.filename or 'reading or writing'}: {error.strerror or error}\n")
+        sys.stderr.write(f"regard-runtime: {error.filename or 'standard output'}: {error.strerror or error}\n")
         sys.stderr.flush()
         os._exit(ResourceError.exit_code if error.errno in NO_SPACE else UsageError.exit_code)  # nothing can be flushed
     except KeyboardInterrupt:

@@ -42,7 +42,7 @@ class Pictures:
         try:
             from PIL import Image, ImageOps
         except ImportError:
-            raise UsageError("pictures are read by the package pillow: `pip install 'regard[image]'`") from None
+            raise UsageError("pictures are read by the package pillow: `pip install pillow`") from None
         name = excerpt(path, 4096)
         if not _readable(path):
             raise Misfit(f"{name}: a pipe or a device is no file of a picture")

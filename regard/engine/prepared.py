@@ -82,11 +82,15 @@ class Asking(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was made of a line; `remark` says what was not done as asked, `links` are those of words if asked for."""
+    """What was made of a line; `remark` says what was not done as asked, `links` are those of words if asked for.
+
+    An output that is not `complete` reached the limit of length before its end.
+    """
 
     text: str
     remark: str = ""
     links: str = ""
+    complete: bool = True
 
 
 def write_settings(folder: Path, settings: Mapping[str, object]) -> None:
@@ -251,7 +255,7 @@ class Prepared:
     def _answered(self, lines: list[str], first: int, options: EngineOptions, workers: int | None) -> list[Line]:
         answers = [Line("") for _ in lines]
         requests: list[tuple[int, EngineRequest]] = []
-        cuts: dict[int, int] = {}
+        cut: set[int] = set()
         longest = int(str(self._settings["max_source"]))
         for number, line in enumerate(lines):
             if not line.strip():
@@ -263,7 +267,8 @@ class Prepared:
             if not ids:
                 answers[number] = Line("", "its text is empty")
                 continue
-            cuts[number] = max(0, len(ids) - longest)
+            if len(ids) > longest:
+                cut.add(number)
             kept = ids[:longest]
             asked = EngineRequest(ids=[*kept, END], limit=self._limit(len(kept)), number=first + number)
             requests.append((number, asked))
@@ -271,9 +276,9 @@ class Prepared:
         found = self.engine.answer([request for _, request in requests], options=options, workers=workers)
         for (number, _), answer in zip(requests, found, strict=True):
             text = self.target.decode(answer.found[0].tokens).replace("\n", " ") if answer.found else ""
-            cut = f"{cuts[number]} tokens beyond the {longest} that the model reads" if cuts[number] else ""
+            short = f"longer than {longest:,} tokens, of which only these were read" if number in cut else ""
             lost = "" if answer.found else answer.fault or "the model holds nothing for possible that could go on"
-            answers[number] = Line(text, lost or cut)
+            answers[number] = Line(text, lost or short, complete=not answer.found or answer.found[0].complete)
         return answers
 
     def _limit(self, items: int) -> int:

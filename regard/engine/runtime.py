@@ -59,7 +59,7 @@ class Engine:
         if asked and asked not in kernels_here():
             where = "" if kernels else f"{KERNELS}="
             raise UsageError(
-                f"{where}{asked}: there are no such kernels here; there are {', '.join(kernels_here())}. Left out, "
+                f"{where}{asked}: there are no such kernels here; there are {', '.join(kernels_here())}. Without it "
                 "the first of them are used"
             )
         handle = ctypes.c_void_p()

@@ -64,6 +64,7 @@ class CTranslate2Engine:
         self.source, self.target = token_names(model.texts.source), token_names(model.texts.target)
         self.ids = {name: id_ for id_, name in enumerate(self.target)}
         self.identity: Mapping[str, str] = {"ctranslate2": f"{version} {BITS}"}
+        self.quantised = True
         self.reach = longest(model.recipe)
         self.longest = model.system.longest
 
@@ -182,7 +183,7 @@ def _version() -> str:
         import ctranslate2
     except ImportError as error:
         raise UsageError(
-            '--engine ctranslate2 needs the package ctranslate2: pip install "regard[ctranslate2]", or search with '
+            "--engine ctranslate2 needs the package ctranslate2: pip install ctranslate2, or search with "
             "--engine native or torch"
         ) from error
     return str(ctranslate2.__version__)

@@ -155,9 +155,7 @@ def _need_ctranslate2() -> None:
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        raise UsageError(
-            'export to ctranslate2 needs the package ctranslate2: pip install "regard[ctranslate2]"'
-        ) from error
+        raise UsageError("export to ctranslate2 needs the package ctranslate2: pip install ctranslate2") from error
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:

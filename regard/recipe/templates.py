@@ -98,7 +98,7 @@ _TEMPLATES: dict[str, tuple[str, dict[str, object]]] = {
         "Captioning: a text for each picture.\n"
         "train.tsv has the file of a picture and its text a line, separated by a tab; files are named from the folder "
         "of\n"
-        "train.tsv. Pictures are read by the package pillow: pip install regard[image].",
+        "train.tsv. Pictures are read by the package pillow: pip install pillow.",
         {
             "data": {"train": "train.tsv", "format": "tsv"},
             "text": {"unit": "bpe", "size": 2000},

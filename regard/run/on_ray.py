@@ -153,7 +153,7 @@ class OnRay:
 def require_ray() -> None:
     """Refuse where Ray is not installed, and say how to get it."""
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--on ray needs Ray, which is not installed: pip install 'regard[ray]'")
+        raise UsageError("--on ray needs Ray, which is not installed: pip install 'ray>=2.60'")
 
 
 def refuse_silent(address: str) -> None:

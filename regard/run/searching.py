@@ -49,6 +49,11 @@ class SearchEngine(Protocol):
         """What predictions follow from beside the files of the run, by name."""
         ...
 
+    @property
+    def quantised(self) -> bool:
+        """Whether its weights are rounded to 8 bits."""
+        ...
+
     def searching(
         self, options: SearchOptions, *, prefix: tuple[int, ...], constraint: Constraint | None, capacity: int
     ) -> Searching:

@@ -111,7 +111,7 @@ def read_definition(definition: str) -> "tokenizers.Tokenizer":
     except ImportError as error:
         raise UsageError(
             "this vocabulary is one of the library `tokenizers`, which is not installed; install it with "
-            "`pip install 'regard[hub]'`"
+            "`pip install tokenizers`"
         ) from error
     try:
         return tokenizers.Tokenizer.from_str(definition)

@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from regard.cli.demands import read_constraint
+from regard.errors import DataError
 from tests.cli.conftest import Command
 
 CONTENT = b"a b c\n\nh g\n"
@@ -61,3 +65,17 @@ def test_what_is_wrong_with_demands_is_told(regard: Command, run: Path, tmp_path
     assert "has a ^, which is not needed" in result.err
     assert regard("predict", run, "--groups", "2", "--beam", "4", stdin=b"a b\n").code == 0
     assert "groups (1) and diversity (2.0)" in regard("predict", run, "--diversity", "2", stdin=CONTENT).err
+
+
+@pytest.mark.parametrize("name", ["forbid", "force", "brackets", "bio"])
+def test_a_file_that_is_not_there_is_no_word(name: str, tmp_path: Path) -> None:
+    for value in ("words.txt", str(tmp_path / "words")):
+        with pytest.raises(DataError, match=rf"--{name} {value}: there is no such file"):
+            read_constraint({name: value})
+
+
+def test_words_with_a_slash_or_a_full_stop_are_words() -> None:
+    for value in ("km/h", "e.g.", "3.txt.", "a.txt, b"):
+        constraint = read_constraint({"forbid": value})
+        assert constraint is not None
+        assert constraint.forbid == tuple(word.strip() for word in value.split(","))

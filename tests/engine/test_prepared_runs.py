@@ -47,7 +47,7 @@ def test_lines_are_those_of_the_model(model, beam):
     found = list(Prepared(model.folder).predict(LINES, beam=beam))
     assert [one.text for one in found] == expected
     assert found[-3].remark == "a source of one text was expected, and there are tabs in it"
-    assert "tokens beyond the" in found[-1].remark
+    assert "tokens, of which only these were read" in found[-1].remark
     assert [one.remark for one in found[:32]] == [""] * 32
 
 
@@ -138,7 +138,7 @@ def test_a_source_that_is_cut_within_a_character_has_links(tmp_path):
     told = [with_engine(model).predict(line, capture=True), model.predict(line, capture=True)]
     assert [len(one.alignment.source) for one in told] == [11, 11]
     assert list(Form(align=True).lines(told[0], 1)) == [f"{found.text}\t{found.links}"]
-    assert found.remark == "29 tokens beyond the 12 that the model reads"
+    assert found.remark == "longer than 12 tokens, of which only these were read"
 
 
 def test_links_of_trained_models(model):
@@ -319,8 +319,39 @@ def test_the_command_leaves_with_the_code_that_says_what_was_wrong(model, tmp_pa
     assert left(str(tmp_path / "nothing"), out=tmp_path / "out")[0] == DataError.exit_code
     full = Path("/dev/full")
     if full.exists():
-        told = "regard-runtime: reading or writing: No space left on device\n"
+        told = "regard-runtime: standard output: No space left on device\n"
         assert left(out=full) == (ResourceError.exit_code, told)
+
+
+def test_what_the_command_cannot_do_is_told(model, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(model.folder), "--nbest", "3", "lines"])
+    with pytest.raises(SystemExit, match="2"):
+        runtime.main()
+    told = "regard-runtime: error: --nbest: there is no such option here; `regard predict` has more of them\n"
+    assert capsys.readouterr().err.endswith(told)
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="2"):
+        runtime.main()
+    assert capsys.readouterr().err == "regard-runtime: standard output is closed: nothing can be written\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (1, "1 output reached the limit of length before its end"),
+        (3, "3 outputs reached the limit of length before their end"),
+    ],
+)
+def test_outputs_that_were_cut_off_are_counted(tmp_path, monkeypatch, capsys, lines, told):
+    never = Model.load(
+        untrained_run(tmp_path / "run", seed=3, search={"max_length": 2, "max_ratio": None, "min_length": 2})
+    )
+    assert prepare_model(never) == ""
+    file = tmp_path / "lines"
+    file.write_text("a b\n" * lines)
+    monkeypatch.setattr(sys, "argv", ["regard-runtime", str(never.folder), str(file)])
+    runtime.main()
+    assert capsys.readouterr().err == f"regard-runtime: {told}\n"
 
 
 def test_memory_that_ends_in_python_is_told(monkeypatch, capsys):
