@@ -27,7 +27,7 @@ from multi30k.decoding import Decoding, check, decode
 from multi30k.plan import PLAN, planned
 from multi30k.rows import Row, add_row, read_rows
 from multi30k.running import ROOT, Asked, recipe_path, run, stop
-from published.heads import with_result
+from published.heads import settings_hash, with_result
 from published.sections import with_section
 
 from regard.files import replace_file
@@ -52,12 +52,14 @@ def write_pages(rows: tuple[Row, ...], root: Path) -> None:
 
 
 def write_heads(rows: tuple[Row, ...]) -> None:
-    """The results into the heads of the recipes."""
-    for row in PLAN:
-        line = page.result_line(rows, row.recipe)
+    """The results into the heads of the recipes: those of their settings as they are now."""
+    for planned_row in PLAN:
+        path = recipe_path(planned_row.recipe)
+        text = path.read_text(encoding="utf-8")
+        own = tuple(row for row in rows if row.recipe_hash == settings_hash(text))
+        line = page.result_line(own, planned_row.recipe)
         if line is not None:
-            path = recipe_path(row.recipe)
-            replace_file(path, with_result(path.read_text(encoding="utf-8"), line).encode())
+            replace_file(path, with_result(text, line).encode())
 
 
 def train(asked: Asked, folder: Path, root: Path, *, again: bool) -> None:

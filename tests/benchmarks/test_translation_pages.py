@@ -8,11 +8,12 @@ import pytest
 import sacrebleu
 import translation
 from multi30k import page, pictures
-from multi30k.plan import COMPARED, DEFAULT, LADDER
+from multi30k.plan import COMPARED, DEFAULT, LADDER, PLAN
 from multi30k.rows import Cost, Place, Row, add_row, current, read_rows
 from multi30k.running import LENGTHS, buckets
 from published import picture, sections
 from published.entries import Bucket, Value
+from published.heads import settings_hash
 
 import recipes as runner
 
@@ -204,3 +205,18 @@ def test_a_result_goes_into_the_head() -> None:
         "# Result:   BLEU 40.00 [39.00, 41.00] on test_2016_flickr; 2,600,000 parameters, 7,000 steps, "
         "88 minutes on 2 threads"
     )
+
+
+def test_heads_hold_results_of_their_own_settings_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for planned in PLAN:
+        (tmp_path / f"{planned.recipe}.yaml").write_text("# Result:   not measured yet\ntask: translation\nseed: 1\n")
+    monkeypatch.setattr(translation, "recipe_path", lambda name: tmp_path / f"{name}.yaml")
+    path = tmp_path / f"{DEFAULT}.yaml"
+    own = replace(row(bleu=41.0), recipe_hash=settings_hash(path.read_text()))
+    translation.write_heads((row(bleu=40.0),))
+    assert "not measured yet" in path.read_text()
+    translation.write_heads((own, row(bleu=40.0)))
+    assert path.read_text().startswith("# Result:   BLEU 41.00 [40.00, 42.00] on test_2016_flickr;")
+    path.write_text(path.read_text().replace("seed: 1", "seed: 2"))
+    translation.write_heads((row(bleu=40.0),))
+    assert "BLEU 41.00" in path.read_text()
