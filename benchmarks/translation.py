@@ -33,6 +33,7 @@ from published.sections import with_section
 from regard.files import replace_file
 
 RESULTS = "benchmarks/translation.json"
+UNMEASURED = "# Result:   not measured yet"
 
 
 def write_pages(rows: tuple[Row, ...], root: Path) -> None:
@@ -57,9 +58,8 @@ def write_heads(rows: tuple[Row, ...]) -> None:
         path = recipe_path(planned_row.recipe)
         text = path.read_text(encoding="utf-8")
         own = tuple(row for row in rows if row.recipe_hash == settings_hash(text))
-        line = page.result_line(own, planned_row.recipe)
-        if line is not None:
-            replace_file(path, with_result(text, line).encode())
+        line = page.result_line(own, planned_row.recipe) or UNMEASURED
+        replace_file(path, with_result(text, line).encode())
 
 
 def train(asked: Asked, folder: Path, root: Path, *, again: bool) -> None:

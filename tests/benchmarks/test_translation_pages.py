@@ -219,4 +219,4 @@ def test_heads_hold_results_of_their_own_settings_only(tmp_path: Path, monkeypat
     assert path.read_text().startswith("# Result:   BLEU 41.00 [40.00, 42.00] on test_2016_flickr;")
     path.write_text(path.read_text().replace("seed: 1", "seed: 2"))
     translation.write_heads((row(bleu=40.0),))
-    assert "BLEU 41.00" in path.read_text()
+    assert path.read_text().startswith("# Result:   not measured yet")
