@@ -41,7 +41,8 @@ is and how it is used: [engine.md](engine.md).
   sentence** is the time of a whole search, Python's part included, divided by the tokens of its output and its end:
   short outputs bear what the encoder costs on few tokens, so its tail tells of lengths. Of **typical** times between
   tokens, the median over repeats is taken of each step: what it has of a tail is the engine's, what the others have
-  above it the machine's.
+  above it the machine's. An **empty loop** of the same length, timed as often right behind it, has the tail that this
+  machine gives to everything.
 """
 
 
@@ -88,6 +89,7 @@ LATENCY = ["", "beam", "µs", "p50", "p99", "p99 / p50"]
 KINDS = {
     "between": "between tokens",
     "typical": "between tokens, typical",
+    "bare": "an empty loop of that length",
     "first": "to the first token",
     "sentence": "a token, mean of a sentence",
 }

@@ -18,6 +18,7 @@ from peers.driving import BENCHMARKS, DRIVERS, wider
 from peers.logs import records_of
 from peers.processes import run
 
+from engines.bare import bare
 from regard.data.example import Example
 from regard.interchange.export_tokenizer import token_names
 from regard.interchange.exporting import export
@@ -137,20 +138,22 @@ def latency(work: Work, amount: Amount, *, beam: int) -> Json:
 
     `between` tokens, until the `first` token, and of a `sentence` for each of its tokens. `typical` are times between
     tokens again, of each the median over repeats: what it has of a tail lies in the engine, what times between tokens
-    have above it in the machine.
+    have above it in the machine. `bare` is a loop of the same length that does nothing, at the same time.
     """
     told = [str(number) for number in (beam, amount.latencies, amount.repeats)]
     command: list[str | Path] = [sys.executable, DRIVERS / "native_latency.py", work.engine, work.pairs, *told]
     (found,) = [one for one in driven(command, work, threads=1) if "steps" in one]
     repeats: list[list[list[float]]] = found["steps"]
     sentences = [steps for repeat in repeats for steps in repeat]
+    between = percentiles(_later(sentences))
     return {
         "beam": beam,
         "sentences": len(repeats[0]),
-        "between": percentiles(_later(sentences)),
+        "between": between,
         "typical": percentiles(_later(_medians(repeats))),
         "first": percentiles([steps[0] for steps in sentences]),
         "sentence": percentiles(found["taken"]),
+        "bare": percentiles(bare(between["p50"], seconds=4 * amount.seconds)),
     }
 
 

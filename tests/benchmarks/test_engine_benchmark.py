@@ -9,6 +9,7 @@ import pytest
 from engine import without
 from engines import goals, speed
 from engines.agreement import TIE, Difference, agreement, arbitrated, held, natively, nearest, sample
+from engines.bare import bare
 from engines.goals import all_goals
 from engines.limit import Matrix, limit, matrices, product_speed, rows_read
 from engines.page import page, page_of, write_page
@@ -152,8 +153,24 @@ def test_drivers_are_handed_what_they_read(tmp_path):
     assert len(json.loads(work.pairs.read_text())["source"]) == 4
     found = speed.latency(work, QUICK, beam=2)
     assert (found["sentences"], found["beam"]) == (4, 2)
-    for kind in ("between", "typical", "first", "sentence"):
+    for kind in ("between", "typical", "first", "sentence", "bare"):
         assert 0 < found[kind]["p50"] <= found[kind]["p99"]
+
+
+def test_an_empty_loop_takes_its_length_and_what_comes_between(monkeypatch):
+    """A clock that a host stops for 30 µs after every hundredth look."""
+    looks = 0
+
+    def clock() -> int:
+        nonlocal looks
+        looks += 1
+        return 100 * looks + 30_000 * (looks // 100)
+
+    monkeypatch.setattr("engines.bare.time.perf_counter_ns", clock)
+    taken = bare(5e-6, seconds=5e-4)  # 50 looks each
+    assert len(taken) == 100
+    assert {round(1e9 * one) for one in taken} == {5_000, 35_100}
+    assert bare(0.0) == []
 
 
 def cell_results(rates, rounds=2):
