@@ -109,8 +109,9 @@ def cannot_write(path: Path, size: int, error: OSError) -> RegardError:
         )
     if error.errno == errno.EROFS:
         return ResourceError(
-            f"{path}: its disk can only be read, because it was mounted so or because it has errors. What was saved "
-            "before is intact; make it writable, or choose another place, then run the same command again"
+            f"{path}: the disk does not take {size:,} bytes ({error.strerror}). What was saved before is intact; make "
+            "the disk writable (it was mounted so, or has errors), or choose another place, then run the same command "
+            "again"
         )
     if isinstance(error, IsADirectoryError):
         return UsageError(f"{path}: is a folder, and a file must be written there. Remove it or give it another name")

@@ -20,6 +20,7 @@ WHERE: Final = "REGARD_ENGINE_LIBRARY"
 """In the environment: another library than the one of this package, say one with sanitizers."""
 
 MESSAGE: Final = 1024
+REFUSED: Final = 1
 NO_MEMORY: Final = 2
 STOPPED: Final = 4
 MISUSED: Final = 5

@@ -85,7 +85,7 @@ def test_files_that_are_no_pictures_say_why(tmp_path: Path, monkeypatch: pytest.
 
 def test_without_pillow_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UsageError, match=r"read by the package pillow: `pip install 'regard\[image\]'`"):
+    with pytest.raises(UsageError, match=r"read by the package pillow: `pip install pillow`"):
         GREY.read(str(tmp_path / "x.png"))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from regard.engine import Attention, Engine, EngineOptions, EngineReading, EngineRequest, StopFlag
-from regard.engine.library import MESSAGE, AskedPairs, kernels_here
+from regard.engine.library import MESSAGE, MISUSED, REFUSED, AskedPairs, kernels_here
 from regard.engine.runtime import address, joined
 from regard.errors import ModelError, ResourceError
 from regard.special import END
@@ -80,7 +80,7 @@ def asked_natively(engine: Engine, *, room: int | None = None, **numbers: int) -
 def test_the_library_itself_refuses_what_cannot_be(numbers, message, tmp_path):
     engine = opened(system_named("transformer post"), tmp_path)
     status, told, weights = asked_natively(engine, **numbers)
-    assert (status, told) == (1, message)
+    assert (status, told) == (MISUSED if numbers.keys() & {"capacity", "workers"} else REFUSED, message)
     assert set(weights) == {-7.0}
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.engine import Engine, EngineOptions, EngineRequest
-from regard.engine.library import MESSAGE
+from regard.engine.library import MESSAGE, MISUSED, REFUSED
 from regard.engine.runtime import address
 from regard.special import END
 from tests.engine.searching import VOCABULARY, opened, sentences, system_named, variant
@@ -77,5 +77,5 @@ def test_there_are_no_more_steps_than_positions(tmp_path):
 def test_what_is_wrong_is_refused_and_nothing_is_written(ids, asked, message, tmp_path):
     engine = opened(variant("learned, gelu"), tmp_path)
     status, told, clock = stepped(engine, ids, **asked)
-    assert (status, clock) == (1, [])
+    assert (status, clock) == (MISUSED if asked.keys() & {"beam", "capacity"} else REFUSED, [])
     assert told.removesuffix(" of this model") == message

@@ -183,7 +183,7 @@ def test_what_is_wrong_is_refused(pair, reading, message, tmp_path):
 @pytest.mark.parametrize(("workers", "capacity", "message"), [(0, 1, "1 to 1024 workers"), (1, 0, "capacity must be")])
 def test_settings_that_are_refused(workers, capacity, message, tmp_path):
     engine = opened(system_named("luong lstm"), tmp_path)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(UsageError, match=message):
         engine.attention([([9, END], [7])], reading=MEAN, workers=workers, capacity=capacity)
     assert engine.attention([], reading=MEAN) == []
 

@@ -128,7 +128,7 @@ def test_what_cannot_be_exported_is_refused(model, monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="CTranslate2 runs one model with the weights that training chose"):
         with_ctranslate2(JointModel([model, model]))
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UsageError, match='needs the package ctranslate2: pip install "regard'):
+    with pytest.raises(UsageError, match="needs the package ctranslate2: pip install ctranslate2"):
         searched_by(model, "ctranslate2")
 
 

@@ -142,7 +142,7 @@ def test_wrong_calls_are_refused(tmp_path):
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UsageError, match=r'needs the package ctranslate2: pip install "regard\[ctranslate2\]"'):
+    with pytest.raises(UsageError, match=r"needs the package ctranslate2: pip install ctranslate2"):
         export(random_model(), tmp_path / "out", to="ctranslate2")
 
 

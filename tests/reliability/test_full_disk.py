@@ -234,7 +234,7 @@ def test_a_lock_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / ".lock").mkdir()
     with (
-        pytest.raises(RegardError, match=r"\.lock: cannot be written \(Is a directory\)"),
+        pytest.raises(RegardError, match=r"\.lock: is a folder, and a file must be written there"),
         RunFolder(tmp_path / "gone").locked(),
     ):
         pass

@@ -157,7 +157,7 @@ def test_a_worker_needs_nothing_but_what_it_is_sent(trained: Trained) -> None:
 
 def test_without_ray_it_says_how_to_get_it(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"--on ray needs Ray, which is not installed: pip install 'regard\[ray\]'"):
+    with pytest.raises(UsageError, match=r"--on ray needs Ray, which is not installed: pip install 'ray>=2\.60'"):
         OnRay(trained.model.folder, Asked(options=trained.model.options()), files={})
 
 
